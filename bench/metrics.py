@@ -1,0 +1,76 @@
+"""Time and memory of `tagloom.metrics` against scikit-learn's average precision, class by class, in one process.
+
+python bench/metrics.py                                  # seconds
+python bench/metrics.py --images 40000 --classes 9600    # the size it is made for: minutes, 2 GB of scores and targets
+"""
+
+import argparse
+import resource
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csc_array
+from sklearn.metrics import average_precision_score
+
+from tagloom.inference.thresholds import choose_thresholds
+from tagloom.metrics import average_precision, score
+
+
+def make_scores(images: int, classes: int, seed: int = 0) -> tuple[np.ndarray, csc_array]:
+    """Scores (n, N) float32 and sparse targets, positives from one to a tenth of the images and scored higher."""
+    generator = np.random.default_rng(seed)
+    scores = np.empty((images, classes), np.float32)
+    generator.random(out=scores, dtype=np.float32)
+    share = np.exp(generator.uniform(np.log(1 / images), np.log(0.1), classes))
+    rows = [np.flatnonzero(generator.random(images) < part) for part in share]
+    rows = [row if len(row) else np.array([index % images]) for index, row in enumerate(rows)]
+    for index, row in enumerate(rows):
+        scores[row, index] = np.sqrt(scores[row, index])
+    offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+    positives = np.concatenate(rows)
+    return scores, csc_array((np.ones(len(positives), np.uint8), positives, offsets), shape=(images, classes))
+
+
+def timed(what: str, run: Callable[[], Any]) -> tuple[Any, float]:
+    """The result and the seconds it took, printed with how far it raised the process's peak of memory."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    result = run()
+    seconds = time.perf_counter() - start
+    raised = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    print(f"{what:<44} {seconds:8.2f} s   peak memory +{raised:,.0f} MB", flush=True)
+    return result, seconds
+
+
+def main() -> None:
+    """Run both over the same classes, check that they agree, and print the ratio."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, default=10_000)
+    parser.add_argument("--classes", type=int, default=500)
+    options = parser.parse_args()
+    scores, targets = make_scores(options.images, options.classes)
+    print(f"{options.images:,} images x {options.classes:,} classes, scores of {scores.nbytes / 2**20:,.0f} MB")
+
+    ours, our_seconds = timed("tagloom.metrics.average_precision", lambda: average_precision(scores, targets))
+    timed("tagloom.metrics.score, everything", lambda: score(scores, targets))
+    timed("choose_thresholds for F1", lambda: choose_thresholds(scores, targets))
+
+    def reference() -> list[float]:
+        truth = np.zeros(options.images, np.uint8)
+        values = []
+        for index in range(options.classes):
+            positives = targets.indices[targets.indptr[index] : targets.indptr[index + 1]]
+            truth[positives] = 1
+            values.append(average_precision_score(truth, scores[:, index]))
+            truth[positives] = 0
+        return values
+
+    theirs, their_seconds = timed("sklearn.metrics.average_precision_score", reference)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+    print(f"same values; {our_seconds / their_seconds:.3f} of scikit-learn's time")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+r"""The labels field of a table: how names are joined in it, and how to tell.
+
+Names are joined by `|`, `;` or `,`, or stand in a list (`["dog", "cat"]`), or are words and quoted names with spaces
+between them (`"dining table" dog`). A name in double quotes may hold anything, a quote being doubled; without quotes,
+spaces around a name do not count. Which of these a column uses is decided over the whole column:
+
+1. Where the classes are known, the first of list, `|`, `;`, `,`, one name per field, spaces under which every name in
+   the column is a class.
+2. Otherwise, a list if every field is one; else the first of `|`, `;`, `,` that occurs outside quotes; else spaces, if
+   somewhere a quoted name has another name beside it; else one name per field.
+
+So a name with spaces is never broken by guessing: spaces separate only where quotes or the known classes say so.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Collection, Iterable
+from typing import Literal, TypeAlias, get_args
+
+from tagloom.errors import DataError
+
+Separator: TypeAlias = Literal["list", "|", ";", ",", "", " "]
+"""How names are joined; "" is one name per field, " " any run of spaces."""
+SEPARATORS: tuple[Separator, ...] = get_args(Separator)
+
+_SIGNS: tuple[Separator, ...] = ("|", ";", ",")
+_BOUNDARIES = {"|": r"\|", ";": ";", ",": ",", "": r"(?!)", " ": r"\s+"}
+_NAMES = {
+    separator: re.compile(rf'\s*(?:"((?:[^"]|"")*)"\s*(?={end}|\Z)|((?:(?!{end}).)*))(?:{end}|\Z)', re.DOTALL)
+    for separator, end in _BOUNDARIES.items()
+}
+_QUOTED_NAME = re.compile(r'(?<![^|;,\s])"(?:[^"]|"")*"(?=[|;,\s]|\Z)')
+_HELD = "\0"
+_HELD_BESIDE_A_NAME = re.compile(rf"{_HELD}\s+\S|\S\s+{_HELD}")
+# A Python list of strings with its commas in place: literal_eval alone would read ['a' 'b'] as one name.
+_STRING = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_LITERAL_LIST = re.compile(rf"\[\s*(?:{_STRING}\s*(?:,\s*{_STRING}\s*)*,?\s*)?\]", re.DOTALL)
+
+
+def split_labels(field: str, separator: Separator) -> list[str]:
+    """The names in one labels field; pieces that are empty are left out.
+
+    >>> split_labels('dining table | dog|"cat, tabby"', "|")
+    ['dining table', 'dog', 'cat, tabby']
+    >>> split_labels('"dining table" dog', " ")
+    ['dining table', 'dog']
+    """
+    if separator == "list":
+        names = _as_list(field) if field.strip() else []
+        if names is None:
+            raise DataError(f"{field[:80]!r} is not a list of names")
+        return names
+    if '"' in field:
+        found = (
+            quoted.replace('""', '"') if quoted is not None else bare.strip()
+            for quoted, bare in (match.groups() for match in _NAMES[separator].finditer(field))
+        )
+        return [name for name in found if name]
+    if separator == " ":
+        return field.split()
+    pieces = field.split(separator) if separator else [field]
+    return [name for piece in pieces if (name := piece.strip())]
+
+
+def join_labels(names: Collection[str], separator: Separator = "|") -> str:
+    """Write names as a field that `split_labels` reads back, whichever way the separator is found out.
+
+    >>> join_labels(["dining table", "cat, tabby"])
+    'dining table|"cat, tabby"'
+    """
+    if separator == "list":
+        return json.dumps(list(names), ensure_ascii=False)
+    if separator == "" and len(names) > 1:
+        raise DataError(f"{len(names)} names cannot stand in a field that holds one. Choose a separator.")
+    return separator.join(_quoted(name) if separator == " " or _needs_quotes(name) else name for name in names)
+
+
+def separator_by_classes(fields: Iterable[str], classes: Collection[str]) -> Separator | None:
+    """The separator under which every name in the column is one of the classes, or None."""
+    order: tuple[Separator, ...] = SEPARATORS
+    for field in fields:
+        order = tuple(separator for separator in order if _holds_only(field, separator, classes))
+        if not order:
+            return None
+    return order[0]
+
+
+def separator_by_look(fields: Iterable[str]) -> Separator:
+    """The separator that the signs and quotes in the column speak for.
+
+    >>> separator_by_look(["dog", "dining table, dog"])
+    ','
+    >>> separator_by_look(["dog", "dining table"])
+    ''
+    """
+    lists, beside, signs = 0, False, set[Separator]()
+    nothing_but_lists = True
+    for field in fields:
+        if not field.strip():
+            continue
+        nothing_but_lists = nothing_but_lists and _as_list(field) is not None
+        lists += nothing_but_lists
+        bare = _QUOTED_NAME.sub(_HELD, field) if '"' in field else field
+        signs.update(sign for sign in _SIGNS if sign in bare)
+        beside = beside or _HELD_BESIDE_A_NAME.search(bare) is not None
+        if _SIGNS[0] in signs and not nothing_but_lists:
+            break
+    if nothing_but_lists and lists:
+        return "list"
+    return next((sign for sign in _SIGNS if sign in signs), " " if beside else "")
+
+
+def _holds_only(field: str, separator: Separator, classes: Collection[str]) -> bool:
+    if separator == "list":
+        names = _as_list(field) if field.strip() else []
+        return names is not None and all(name in classes for name in names)
+    return all(name in classes for name in split_labels(field, separator))
+
+
+def _as_list(field: str) -> list[str] | None:
+    """The names in a JSON or Python list of strings; None if the field is something else."""
+    text = field.strip()
+    if not (text.startswith("[") and text.endswith("]") and _LITERAL_LIST.fullmatch(text)):
+        return None
+    try:
+        names = json.loads(text)
+    except ValueError:
+        try:
+            names = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            return None
+    return [name for name in names if name]
+
+
+def _needs_quotes(name: str) -> bool:
+    return name != name.strip() or name.startswith("[") or any(sign in name for sign in ('"', *_SIGNS))
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'

@@ -1,0 +1,250 @@
+"""One safe way to open an image: whatever comes in, RGB pixels the right way up come out, or an `ImageError`.
+
+Files come from strangers. Only the formats below are tried, the size of the file and the pixels its header promises
+are capped before anything is decoded, a file that ends early is refused, and nothing global in Pillow is changed.
+"""
+
+import hashlib
+import io
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+# Importing the plugins registers them, so that Pillow never loads its forty others to find one of ours.
+from PIL import (  # noqa: F401  isort: skip
+    BmpImagePlugin,
+    GifImagePlugin,
+    JpegImagePlugin,
+    MpoImagePlugin,
+    PngImagePlugin,
+    TiffImagePlugin,
+    WebPImagePlugin,
+)
+
+from tagloom.errors import DataError, ImageError
+
+# Pillow opens a multi-picture MPO, as some phones and cameras write them, through its JPEG plugin.
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".mpo"})
+
+# 89 million pixels, 340 MiB as Pillow keeps them: more than nearly every camera makes, and a few of them at once still
+# fit in a laptop. Pillow itself starts to warn at this number and refuses at twice it, so a caller can go up to there.
+MAX_PIXELS = 256 * 2**20 // 3
+MAX_FILE_BYTES = 256 * 2**20
+
+# A progressive JPEG holds about ten scans. Each costs a pass over the whole picture and as little as ten bytes of file,
+# so a small file could keep a core busy for hours. A video appended to a photo holds the marker by chance, about once
+# in 64 KiB, which must not count.
+MAX_JPEG_SCANS = 64
+_SCAN_MARKER = b"\xff\xda"
+_BYTES_PER_CHANCE_MARKER = 2**14
+
+_TIFF_TILE_WIDTH, _TIFF_TILE_HEIGHT, _TIFF_BITS, _EXIF_ORIENTATION = 322, 323, 258, 274
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_SIDEWAYS = {5, 6, 7, 8}
+
+
+def open_image(
+    source: str | os.PathLike[str] | bytes | BinaryIO | Image.Image,
+    *,
+    max_pixels: int = MAX_PIXELS,
+    at_least: tuple[int, int] | None = None,
+) -> Image.Image:
+    """Decode an image into RGB, upright as its EXIF orientation says, with transparency laid on white.
+
+    Of an animation the first frame is taken. Greyscale deeper than 8 bits is scaled, not clipped.
+
+    Args:
+        source: A path, the bytes of a file, a binary stream, or an image that Pillow has opened already.
+        max_pixels: The most pixels the header may promise.
+        at_least: Width and height that are enough. A JPEG is then decoded at a half, a quarter or an eighth of its
+            size where that is no smaller than this, which is several times faster for large photos.
+
+    Returns:
+        A new RGB image without metadata; `source` is left as it was.
+
+    Raises:
+        ImageError: With `reason` missing, broken, oversized or format, whatever went wrong.
+
+    >>> open_image(Image.new("L", (4, 3), 255)).getpixel((0, 0))
+    (255, 255, 255)
+    """
+    name, data = (_image_name(source), b"") if isinstance(source, Image.Image) else _read(source)
+    try:
+        if isinstance(source, Image.Image):
+            _check_claims(source, name, max_pixels)
+            return _to_upright_rgb(source)
+        return _decode(data, name, max_pixels, at_least)
+    except ImageError:
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning, MemoryError) as error:
+        raise ImageError(name, "oversized", f"unfolds to more than Pillow or this machine allows ({error}).") from error
+    except UnidentifiedImageError as error:
+        raise _unidentified(name, data) from error
+    except Exception as error:  # Pillow's plugins raise two dozen types on hostile files, from struct.error to KeyError
+        raise ImageError(name, "broken", f"cannot be decoded ({error or type(error).__name__}). Replace it.") from error
+
+
+def find_images(folder: str | os.PathLike[str]) -> list[Path]:
+    """List the image files of a folder and its subfolders in sorted order, told by suffix.
+
+    Whatever begins with a dot is left out, folders too, and links to folders are not followed, so there are no loops.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise DataError(f"{root}: no such folder. Give the folder that holds the images.")
+    found = []
+    for parent, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [
+            Path(parent, name)
+            for name in files
+            if not name.startswith(".") and Path(name).suffix.lower() in IMAGE_SUFFIXES
+        ]
+    return sorted(found)
+
+
+def content_hash(path: str | os.PathLike[str]) -> str:
+    """Name a file by its bytes: BLAKE2b of 16 bytes, as 32 hexadecimal digits."""
+    digest = hashlib.blake2b(digest_size=16)
+    try:
+        with Path(path).open("rb") as file:
+            while block := file.read(2**20):
+                digest.update(block)
+    except (OSError, ValueError) as error:
+        raise _unreadable(os.fspath(path), error) from error
+    return digest.hexdigest()
+
+
+def _image_name(image: Image.Image) -> str:
+    return str(getattr(image, "filename", "") or "<image>")
+
+
+def _read(source: str | os.PathLike[str] | bytes | BinaryIO) -> tuple[str, bytes]:
+    """Read a whole source, one byte beyond the cap at most. Gives its name for messages and its bytes."""
+    if isinstance(source, bytes):
+        name, data = "<bytes>", source
+    elif isinstance(source, str | os.PathLike):
+        name = os.fspath(source)
+        try:
+            mode = Path(source).stat().st_mode
+            if not stat.S_ISREG(mode):  # a pipe would wait for ever, a device would never end
+                kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+                raise ImageError(name, "format", f"is {kind}. Give an image file.")
+            with Path(source).open("rb") as file:
+                data = file.read(MAX_FILE_BYTES + 1)
+        except (OSError, ValueError) as error:  # ValueError: a zero character in the path
+            raise _unreadable(name, error) from error
+    else:
+        name = str(getattr(source, "name", "<stream>"))
+        try:
+            data = source.read(MAX_FILE_BYTES + 1)
+        except (OSError, ValueError) as error:  # ValueError: a closed stream
+            raise _unreadable(name, error) from error
+    if not data:
+        raise ImageError(name, "broken", "is empty (0 bytes). Replace it.")
+    if len(data) > MAX_FILE_BYTES:
+        raise ImageError(name, "oversized", f"is larger than {MAX_FILE_BYTES:,} bytes. Make it smaller.")
+    return name, data
+
+
+def _unreadable(name: str, error: Exception) -> ImageError:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return ImageError(name, "missing", "no such file.")
+    return ImageError(name, "missing", f"cannot be read ({getattr(error, 'strerror', None) or error}).")
+
+
+def _decode(data: bytes, name: str, max_pixels: int, at_least: tuple[int, int] | None) -> Image.Image:
+    with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+        _check_claims(image, name, max_pixels)
+        if image.format in ("JPEG", "MPO"):
+            if data.count(_SCAN_MARKER) > MAX_JPEG_SCANS + len(data) // _BYTES_PER_CHANCE_MARKER:
+                raise ImageError(name, "oversized", f"is a JPEG of more than {MAX_JPEG_SCANS} scans. Save it anew.")
+            if at_least is not None:
+                image.draft(None, at_least[::-1] if _orientation(image) in _SIDEWAYS else at_least)
+        return _to_upright_rgb(image)
+
+
+def _check_claims(image: Image.Image, name: str, max_pixels: int) -> None:
+    """Refuse, before any pixel is decoded, what the header says is empty or too large."""
+    width, height = image.size
+    if width < 1 or height < 1:
+        raise ImageError(name, "broken", f"has no pixels ({width} x {height}). Replace it.")
+    pixels = width * height
+    if isinstance(image, TiffImagePlugin.TiffImageFile):  # a small TIFF may be cut from one enormous tile
+        tile = image.tag_v2.get(_TIFF_TILE_WIDTH, 1), image.tag_v2.get(_TIFF_TILE_HEIGHT, 1)
+        pixels = max(pixels, tile[0] * tile[1])
+    if pixels > max_pixels:
+        raise ImageError(
+            name, "oversized", f"holds {pixels:,} pixels, more than the {max_pixels:,} allowed. Make it smaller."
+        )
+
+
+def _unidentified(name: str, data: bytes) -> ImageError:
+    """Tell a damaged image of a known format from something that is no image of ours."""
+    for known in FORMATS:
+        accept = Image.OPEN[known][1]
+        if accept is not None and accept(data[:16]) is True:
+            return ImageError(name, "broken", f"begins as {known} but its header is damaged. Replace it.")
+    return ImageError(name, "format", f"is not an image in a format Tagloom reads ({', '.join(FORMATS)}).")
+
+
+def _orientation(image: Image.Image) -> int:
+    try:
+        return int(image.getexif().get(_EXIF_ORIENTATION, 1))
+    except Exception:  # noqa: BLE001  damaged metadata of any kind is no reason to refuse sound pixels
+        return 1
+
+
+def _to_upright_rgb(image: Image.Image) -> Image.Image:
+    image.load()
+    orientation = _orientation(image)  # after loading: Pillow turns a TIFF by itself and then forgets its orientation
+    rgb = _to_rgb(image)
+    if orientation in _UPRIGHT:
+        rgb = rgb.transpose(_UPRIGHT[orientation])
+    rgb.info = {}  # or the orientation would be applied again when the result is handed back in
+    return rgb
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    """Convert any mode that Pillow decodes into a new RGB image."""
+    if image.mode == "F" or image.mode.startswith("I"):
+        return Image.fromarray(_to_eight_bits(image)).convert("RGB")
+    if not image.has_transparency_data:
+        return image.convert("RGB")
+    # Premultiplied greyscale converts only to its plain sibling.
+    layer = (image.convert("LA") if image.mode == "La" else image).convert("RGBA")
+    page = Image.new("RGB", image.size, "white")
+    page.paste(layer, mask=layer.getchannel("A"))
+    return page
+
+
+def _to_eight_bits(image: Image.Image) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+    """Scale deep greyscale (H, W) to 0..255.
+
+    Integers are read on their file's own scale, 16 bits unless a TIFF says fewer; floats as 0..1, or as 0..255 if some
+    exceed 1. Values off that scale have no scale that anybody wrote down, so they are stretched from least to greatest.
+    """
+    values = np.asarray(image)
+    if image.mode == "F":
+        values = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+        full = 1.0 if values.max() <= 1 else 255.0
+    else:
+        bits = image.tag_v2.get(_TIFF_BITS, (16,))[0] if isinstance(image, TiffImagePlugin.TiffImageFile) else 16
+        full = float(2 ** min(bits, 16) - 1)
+    low, high = float(values.min()), float(values.max())
+    if low < 0 or high > full:
+        values, full = values.astype(np.float64) - low, (high - low) or 1.0  # 1 where all values are the same
+    return (values.astype(np.float32) * np.float32(255 / full) + 0.5).astype(np.uint8)

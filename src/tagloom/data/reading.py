@@ -1,0 +1,101 @@
+"""Reading many pictures at once: decoded and resized in threads, ahead of whoever computes on them."""
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from tagloom.data.images import open_image
+from tagloom.data.transforms import Preprocess, prepare
+from tagloom.errors import DataError, ImageError
+
+Source = str | os.PathLike[str] | bytes | Image.Image
+S = TypeVar("S", bound=Source)
+
+
+@dataclass(frozen=True)
+class PictureBatch:
+    """Pictures that could be read, with the places they had in the input, and the errors of those that could not.
+
+    Attributes:
+        places: Number of each picture in the input, in order.
+        pixels: uint8 (len(places), size, size, 3).
+        errors: The place of each unreadable picture and what is wrong with it.
+    """
+
+    places: list[int]
+    pixels: NDArray[np.uint8]
+    errors: list[tuple[int, ImageError]]
+
+
+def read_pictures(
+    sources: Iterable[Source], preprocess: Preprocess, *, batch_size: int = 32, threads: int = 2, flip: bool = False
+) -> Iterator[PictureBatch]:
+    """Decode and resize pictures in the order given, a batch at a time and a few batches ahead.
+
+    Args:
+        sources: Paths, encoded bytes or PIL images; may be a generator.
+        preprocess: Size and fit.
+        batch_size: Pictures per batch, unreadable ones included.
+        threads: Decoding threads. Pillow releases the interpreter lock, so threads do run side by side.
+        flip: Give mirror images.
+    """
+
+    def read(source: Source) -> NDArray[np.uint8] | ImageError:
+        try:
+            pixels = prepare(open_image(source, at_least=(preprocess.size, preprocess.size)), preprocess)
+        except ImageError as error:
+            return error
+        return pixels[:, ::-1] if flip else pixels
+
+    with ThreadPoolExecutor(max(1, threads), thread_name_prefix="tagloom-read") as pool:
+        waiting: deque[list[Future[NDArray[np.uint8] | ImageError]]] = deque()
+        batches = _chunks(sources, batch_size)
+        first = 0
+        try:
+            while True:
+                while len(waiting) < 3 and (chunk := next(batches, None)):
+                    waiting.append([pool.submit(read, source) for source in chunk])
+                if not waiting:
+                    return
+                results = [future.result() for future in waiting.popleft()]
+                good = [place for place, result in enumerate(results) if not isinstance(result, ImageError)]
+                yield PictureBatch(
+                    places=[first + place for place in good],
+                    pixels=_stack([result for result in results if not isinstance(result, ImageError)], preprocess.size),
+                    errors=[(first + place, r) for place, r in enumerate(results) if isinstance(r, ImageError)],
+                )
+                first += len(results)
+        finally:
+            for futures in waiting:
+                for future in futures:
+                    future.cancel()
+
+
+def check_broken(broken: list[tuple[int, ImageError]], count: int, allowed: float, source: str) -> None:
+    """Refuse to go on when too many images cannot be read: then it is not the images that are wrong."""
+    if len(broken) <= allowed * count:
+        return
+    shown = "\n  ".join(str(error) for _, error in broken[:5])
+    more = f"\n  … and {len(broken) - 5} more" if len(broken) > 5 else ""
+    raise DataError(
+        f"{source}: {len(broken)} of {count} images cannot be read, more than the allowed {allowed:.0%}:\n  {shown}{more}\n"
+        "See them all with 'tagloom check'. Mend the paths or files, or allow more with --set data.max_broken=0.2"
+    )
+
+
+def _chunks(sources: Iterable[S], size: int) -> Iterator[list[S]]:
+    stream = iter(sources)
+    while chunk := list(islice(stream, size)):
+        yield chunk
+
+
+def _stack(pictures: list[NDArray[np.uint8]], size: int) -> NDArray[np.uint8]:
+    return np.stack(pictures) if pictures else np.zeros((0, size, size, 3), np.uint8)

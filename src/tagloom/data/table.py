@@ -1,0 +1,232 @@
+"""The label table: which labels each image has, does not have, or may have."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack
+
+from tagloom.errors import DataError
+
+Pairs: TypeAlias = "csr_array[np.bool_, tuple[int, int]]"
+Rows: TypeAlias = "slice | Sequence[int] | NDArray[np.integer] | NDArray[np.bool_]"
+Unlisted: TypeAlias = Literal["negative", "unknown"]
+Task: TypeAlias = Literal["multi", "single"]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTable:
+    """Images x classes, kept sparse: every pair is positive, negative or unknown.
+
+    Pairs that neither matrix lists are all negative or all unknown, as `unlisted` says, and `exceptions` lists the
+    pairs of the other kind. So a table that is almost all unknown costs as little as one without unknowns.
+
+    >>> positive = csr_array(np.array([[True, False], [False, False]]))
+    >>> table = LabelTable(Path("photos"), ["a.jpg", "b.jpg"], ("cat", "dog"), positive)
+    >>> table.targets([0, 1]).tolist(), bool(table.known([0, 1]).all())
+    ([[1, 0], [0, 0]], True)
+    """
+
+    root: Path
+    """The folder that relative image paths start from."""
+    images: list[str]
+    """One path per row, as the table gave it: relative to `root`, or absolute."""
+    classes: tuple[str, ...]
+    """One name per column."""
+    positive: Pairs
+    """(images, classes) bool: the pairs that hold."""
+    exceptions: "Pairs | None" = None
+    """(images, classes) bool: the unknown pairs where `unlisted` is "negative", the negative ones otherwise."""
+    unlisted: Unlisted = "negative"
+    """What the pairs are that neither matrix lists."""
+    task: Task = "multi"
+    """"single" where the source can hold one label per image only, as one folder per class does."""
+    source: str = ""
+    """Where the table came from, for provenance and messages."""
+
+    def __post_init__(self) -> None:
+        if not all(self.classes):
+            raise DataError(f"{self._name}: class {self.classes.index('') + 1} has an empty name. Give it one.")
+        if len(set(self.classes)) != len(self.classes):
+            twice = [name for name, times in Counter(self.classes).items() if times > 1]
+            raise DataError(f"{self._name}: class names must differ, and these come twice: {', '.join(twice[:5])}")
+        object.__setattr__(self, "positive", self._checked("positive", self.positive))
+        if self.exceptions is not None:
+            object.__setattr__(self, "exceptions", self._checked("exceptions", self.exceptions))
+            if (self.positive * self.exceptions).nnz:
+                raise DataError(f"{self._name}: a pair is listed both as positive and as an exception. Keep one.")
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def path(self, row: int) -> Path:
+        """The file of one image."""
+        return self.root / self.images[row]
+
+    def targets(self, rows: Rows) -> NDArray[np.uint8]:
+        """Dense 0/1 labels of some rows, (n, classes); unknown pairs are 0 here, and False in `known`."""
+        return self.positive[self._index(rows)].toarray().view(np.uint8)
+
+    def known(self, rows: Rows) -> NDArray[np.bool_]:
+        """Whether each pair of some rows is positive or negative rather than unknown, (n, classes)."""
+        index = self._index(rows)
+        excepted = (
+            np.zeros((len(index), len(self.classes)), dtype=np.bool_)
+            if self.exceptions is None
+            else self.exceptions[index].toarray()
+        )
+        return ~excepted if self.unlisted == "negative" else excepted | self.positive[index].toarray()
+
+    def select(self, rows: Rows) -> "LabelTable":
+        """The table of these rows alone, in the order given."""
+        index = self._index(rows)
+        return replace(
+            self,
+            images=[self.images[row] for row in index.tolist()],
+            positive=self.positive[index],
+            exceptions=None if self.exceptions is None else self.exceptions[index],
+        )
+
+    def split(self, fraction: float, seed: int) -> tuple["LabelTable", "LabelTable"]:
+        """Part the images in two by chance, the same way for the same seed.
+
+        Classes are served rarest first, each with its share of positives in both parts, so that a class with two or
+        more positives nearly always has one on each side.
+
+        Args:
+            fraction: The share of images, between 0 and 1, that goes to the second part.
+            seed: Chooses among the ways of parting.
+
+        Returns:
+            What is left and what was split off, both in the table's order.
+        """
+        if not 0 < fraction < 1:
+            raise DataError(f"{self._name}: the fraction to split off must lie between 0 and 1, found {fraction}")
+        if len(self) < 2:
+            raise DataError(f"{self._name}: a table of {len(self)} images cannot be split in two")
+        size = min(max(round(fraction * len(self)), 1), len(self) - 1)
+        in_second = _stratified_choice(self.positive, size, fraction, np.random.default_rng(seed))
+        return self.select(~in_second), self.select(in_second)
+
+    def with_classes(
+        self, classes: Sequence[str], on_missing: Literal["negative", "unknown", "error"] = "negative"
+    ) -> "LabelTable":
+        """The same labels in another order of classes, for example that of the tagger to be scored.
+
+        Args:
+            classes: The order wanted. It must hold every class of this table.
+            on_missing: What all images are for the classes that this table lacks, or "error" to refuse them.
+        """
+        if on_missing not in ("negative", "unknown", "error"):
+            raise DataError(f"on_missing is 'negative', 'unknown' or 'error', found {on_missing!r}")
+        wanted = tuple(classes)
+        column_of = {name: column for column, name in enumerate(wanted)}
+        for name in self.classes:
+            if name not in column_of:
+                raise DataError(f"{self._name}: {not_a_class(name, wanted)}")
+        present = set(self.classes)
+        lacking = [name for name in wanted if name not in present]
+        if lacking and on_missing == "error":
+            raise DataError(
+                f"{self._name}: the table has no class {', '.join(map(repr, lacking[:5]))}"
+                f"{f' and {len(lacking) - 5} more' if len(lacking) > 5 else ''}. Add them to its classes, or choose "
+                "what they are with on_missing='negative' or 'unknown'."
+            )
+        columns = np.array([column_of[name] for name in (*self.classes, *lacking)], dtype=np.int32)
+        exceptions = self.exceptions
+        if lacking and on_missing != self.unlisted:
+            shape = (len(self), len(self.classes))
+            base = csr_array(shape, dtype=np.bool_) if exceptions is None else exceptions
+            everywhere = csr_array(np.ones((len(self), len(lacking)), dtype=np.bool_))
+            exceptions = hstack([base, everywhere], format="csr")
+        return replace(
+            self,
+            classes=wanted,
+            positive=_with_columns(self.positive, columns, len(wanted)),
+            exceptions=None if exceptions is None else _with_columns(exceptions, columns, len(wanted)),
+        )
+
+    @property
+    def _name(self) -> str:
+        return self.source or "label table"
+
+    def _checked(self, field: str, pairs: Pairs) -> Pairs:
+        """Refuse a matrix of another shape or kind; drop doubled entries and stored zeros, so that `nnz` counts."""
+        wanted = (len(self.images), len(self.classes))
+        if pairs.format != "csr" or pairs.dtype != np.bool_ or pairs.shape != wanted:
+            raise DataError(
+                f"{self._name}: {field} must be a bool csr_array of {wanted[0]} images x {wanted[1]} classes, "
+                f"found {pairs.format} {pairs.dtype} {pairs.shape}"
+            )
+        if not pairs.has_canonical_format or not pairs.data.all():
+            pairs = pairs.copy()
+            pairs.sum_duplicates()
+            pairs.eliminate_zeros()
+        return pairs
+
+    def _index(self, rows: Rows) -> NDArray[np.intp]:
+        """Row numbers, (n,), from a slice, a mask over all images, or numbers."""
+        if isinstance(rows, slice):
+            return np.arange(len(self))[rows]
+        given = np.asarray(rows)
+        if given.dtype == np.bool_:
+            if given.shape != (len(self),):
+                raise DataError(f"{self._name}: a mask needs one value for each of {len(self)} images: {given.shape}")
+            return np.flatnonzero(given)
+        return given.astype(np.intp)
+
+
+def not_a_class(name: str, classes: Sequence[str]) -> str:
+    """Say that a label is none of the classes, and which classes come nearest.
+
+    >>> not_a_class("dgo", ["cat", "dog"])
+    "label 'dgo' is not one of the 2 classes. Nearest: 'dog'. Correct the label, or add it to the classes."
+    """
+    near = get_close_matches(name, classes, n=3) or get_close_matches(name.casefold().strip(), classes, n=3, cutoff=0.5)
+    nearest = f" Nearest: {', '.join(map(repr, near))}." if near else ""
+    mend = "Correct the label, or add it to the classes."
+    return f"label {name!r} is not one of the {len(classes)} classes.{nearest} {mend}"
+
+
+def _with_columns(pairs: Pairs, columns: NDArray[np.int32], width: int) -> Pairs:
+    """Move column c to `columns[c]` in a matrix of `width` columns."""
+    moved = csr_array((pairs.data, columns[pairs.indices], pairs.indptr), shape=(pairs.shape[0], width))
+    moved.sort_indices()
+    return moved
+
+
+def _stratified_choice(positive: Pairs, size: int, fraction: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """A mask of `size` rows, (images,), in which every class has about `fraction` of its positives.
+
+    The idea of iterative stratification (Sechidis et al., 2011) with a fixed order of classes: the rarest choose first,
+    because the frequent ones come out right almost by themselves.
+    """
+    by_class = positive.tocsc()
+    counts = np.diff(by_class.indptr)
+    free, leaning, promised, second = range(4)  # leaning to the first part; promised to it as a class's only positive
+    side = np.full(positive.shape[0], free, dtype=np.int8)
+    room = size
+    for column in np.argsort(counts, kind="stable"):
+        if counts[column] < 2:
+            continue
+        members = rng.permutation(by_class.indices[by_class.indptr[column] : by_class.indptr[column + 1]])
+        sides = side[members]
+        movable = members[np.argsort(sides, kind="stable")][: int((sides < promised).sum())]
+        if len(movable) and not (sides == promised).any():
+            side[movable[-1]] = promised
+            movable = movable[:-1]
+        share = max(round(fraction * counts[column]), 1)
+        needed = min(max(share - int((sides == second).sum()), 0), room, len(movable))
+        side[movable[:needed]] = second
+        side[movable[needed:]] = leaning
+        room -= needed
+    # Whatever room is left is filled by chance, with promised rows as the last resort.
+    chance = rng.permutation(np.flatnonzero(side != second))
+    side[chance[np.argsort(side[chance], kind="stable")][:room]] = second
+    chosen: NDArray[np.bool_] = side == second
+    return chosen

@@ -1,0 +1,275 @@
+"""From a decoded picture to the square a backbone takes: RGB in, uint8 (size, size, 3) out.
+
+`prepare` is what a tagger does to every picture and has no chance in it. `augment` is for training, and all its chance
+comes from the generator it is given. Normalising is the backbone's own work.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from PIL import Image, ImageEnhance, ImageOps
+
+from tagloom.errors import RecipeError, unknown_name
+
+Pixels: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.uint8]]
+Box: TypeAlias = tuple[float, float, float, float]
+
+MAX_SIZE = 4096
+MAX_RANDAUGMENT_OPS = 16
+MAX_MAGNITUDE = 10
+_RESAMPLING = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
+_FITS = ("squeeze", "crop")
+# Pillow first averages whole blocks of pixels, down to this many times the wanted size, and only then interpolates:
+# several times faster for large pictures, and at 3 nobody sees the difference.
+_REDUCING_GAP = 3.0
+# Enough pixels for the same reason, when a JPEG can be decoded at a fraction of its size.
+_DECODE_MARGIN = 2.0
+_GREY = (128, 128, 128)
+
+
+@dataclass(frozen=True)
+class Preprocess:
+    """How a picture becomes a square; travels with the weights in `tagger.json`.
+
+    >>> Preprocess.from_dict({"size": 256, "fit": "crop"}).to_dict()
+    {'size': 256, 'fit': 'crop', 'crop_share': 0.875, 'interpolation': 'bicubic'}
+    """
+
+    size: int = 224
+    """Side of the square, in pixels."""
+    fit: Literal["squeeze", "crop"] = "squeeze"
+    """`squeeze` the whole picture into the square, or `crop` the middle of it and keep its proportions."""
+    crop_share: float = 0.875
+    """For `crop`: the side of the square as a share of the picture's shorter side."""
+    interpolation: Literal["bilinear", "bicubic"] = "bicubic"
+    """How pixels are interpolated."""
+
+    def __post_init__(self) -> None:
+        _check_integer("size", self.size, 8, MAX_SIZE)
+        _check_choice("fit", self.fit, _FITS)
+        _check_number("crop_share", self.crop_share, 0.05, 1.0)
+        _check_choice("interpolation", self.interpolation, _RESAMPLING)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the fields as plain data for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: object) -> "Preprocess":
+        """Read what `to_dict` gave, or what a stranger wrote: unknown names and impossible values are refused."""
+        if not isinstance(data, Mapping):
+            raise RecipeError(f"preprocess must be a mapping of names to values, found {_shown(data)}.")
+        known = [field.name for field in fields(cls)]
+        for name in data:
+            if name not in known:
+                raise RecipeError(unknown_name("preprocess field", _shown(name).strip("'"), known))
+        return cls(**data)
+
+
+@dataclass(frozen=True)
+class Augment:
+    """What training does to a picture beyond `prepare`; the defaults do nothing."""
+
+    flip: float = 0.0
+    """Probability of a left-right mirror image."""
+    randaugment_ops: int = 0
+    """How many RandAugment operations are applied in turn (N in the paper)."""
+    randaugment_magnitude: int = 9
+    """Their strength, from 0 to 10 (M in the paper)."""
+    cutout: float = 0.0
+    """Side of the blotted-out square as a share of the picture's side; published recipes use 0.5."""
+    crop_scale: tuple[float, float] | None = None
+    """Least and greatest share of the picture's area that a random crop keeps; none for no random crop."""
+
+    def __post_init__(self) -> None:
+        _check_number("flip", self.flip, 0.0, 1.0)
+        _check_integer("randaugment_ops", self.randaugment_ops, 0, MAX_RANDAUGMENT_OPS)
+        _check_integer("randaugment_magnitude", self.randaugment_magnitude, 0, MAX_MAGNITUDE)
+        _check_number("cutout", self.cutout, 0.0, 1.0)
+        if self.crop_scale is not None:
+            if not isinstance(self.crop_scale, tuple | list) or len(self.crop_scale) != 2:
+                raise RecipeError(f"crop_scale must be two shares or none, found {_shown(self.crop_scale)}.")
+            low, high = self.crop_scale
+            _check_number("crop_scale", low, 0.01, 1.0)
+            _check_number("crop_scale", high, low, 1.0)
+            object.__setattr__(self, "crop_scale", (low, high))  # YAML and JSON bring a list
+
+
+def sample_rng(seed: int, epoch: int, index: int) -> np.random.Generator:
+    """Give one picture of one epoch its own generator, so the number and order of workers change nothing.
+
+    >>> int(sample_rng(0, 3, 7).integers(100)) == int(sample_rng(0, 3, 7).integers(100))
+    True
+    """
+    return np.random.default_rng(np.random.SeedSequence([seed, epoch, index]))
+
+
+def decode_size(preprocess: Preprocess, augment: Augment | None = None) -> tuple[int, int]:
+    """Width and height that `open_image(at_least=...)` may stop at without the result losing sharpness."""
+    kept = preprocess.crop_share if preprocess.fit == "crop" else 1.0
+    if augment is not None and augment.crop_scale is not None:
+        kept = math.sqrt(augment.crop_scale[0])
+    side = math.ceil(_DECODE_MARGIN * preprocess.size / kept)
+    return side, side
+
+
+def prepare(image: Image.Image, preprocess: Preprocess) -> Pixels:
+    """Fit a picture into the square, the same way every time.
+
+    Args:
+        image: RGB, of any size.
+        preprocess: The size of the square and the way into it.
+
+    Returns:
+        uint8 (size, size, 3).
+    """
+    return np.asarray(_resize(image, _still_box(image, preprocess), preprocess))
+
+
+def augment(image: Image.Image, preprocess: Preprocess, augment: Augment, rng: np.random.Generator) -> Pixels:
+    """Fit a picture into the square for training: random crop, mirror, RandAugment, cutout, in this order.
+
+    Args:
+        image: RGB, of any size.
+        preprocess: The size of the square and the way into it; `crop_scale` takes the place of `fit`.
+        augment: What may happen.
+        rng: The only source of chance; see `sample_rng`.
+
+    Returns:
+        uint8 (size, size, 3).
+    """
+    box = _still_box(image, preprocess)
+    if augment.crop_scale is not None:
+        box = _random_box(image.size, augment.crop_scale, rng)
+    square = _resize(image, box, preprocess)
+    if rng.random() < augment.flip:
+        square = ImageOps.mirror(square)
+    for _ in range(augment.randaugment_ops):
+        operation = _OPERATIONS[int(rng.integers(len(_OPERATIONS)))]
+        # Half of all operations turn one way and half the other: left or right, darker or brighter.
+        strength = augment.randaugment_magnitude / MAX_MAGNITUDE
+        square = operation(square, strength if rng.random() < 0.5 else -strength)
+    pixels = np.array(square)
+    if augment.cutout > 0:
+        _blot_out(pixels, augment.cutout, rng)
+    return pixels
+
+
+def _resize(image: Image.Image, box: Box, preprocess: Preprocess) -> Image.Image:
+    side = (preprocess.size, preprocess.size)
+    return image.resize(side, _RESAMPLING[preprocess.interpolation], box=box, reducing_gap=_REDUCING_GAP)
+
+
+def _still_box(image: Image.Image, preprocess: Preprocess) -> Box:
+    """The part of the picture that fills the square: resizing and then cropping its middle, in one step."""
+    width, height = image.size
+    if preprocess.fit == "squeeze":
+        return 0.0, 0.0, float(width), float(height)
+    side = preprocess.crop_share * min(width, height)
+    left, top = (width - side) / 2, (height - side) / 2
+    return left, top, left + side, top + side
+
+
+def _random_box(size: tuple[int, int], scale: tuple[float, float], rng: np.random.Generator) -> Box:
+    """A box of a random share of the area, up to a third wider or higher than the picture's own proportions."""
+    share = rng.uniform(*scale)
+    stretch = math.exp(rng.uniform(-0.5, 0.5) * math.log(4 / 3))
+    width = min(1.0, math.sqrt(share) * stretch) * size[0]
+    height = min(1.0, math.sqrt(share) / stretch) * size[1]
+    left, top = rng.uniform(0, size[0] - width), rng.uniform(0, size[1] - height)
+    return left, top, min(left + width, size[0]), min(top + height, size[1])
+
+
+def _blot_out(pixels: Pixels, share: float, rng: np.random.Generator) -> None:
+    """Fill a square with one random colour, in place. Its centre is anywhere, so part of it may fall outside."""
+    side = pixels.shape[0]
+    half = share * side / 2
+    centre_y, centre_x = rng.uniform(0, side, 2)
+    rows = slice(max(0, round(centre_y - half)), max(0, round(centre_y + half)))
+    columns = slice(max(0, round(centre_x - half)), max(0, round(centre_x + half)))
+    pixels[rows, columns] = rng.integers(0, 256, 3, dtype=np.uint8)
+
+
+# RandAugment (Cubuk et al. 2020, section 3), with AutoAugment's ranges. An operation takes an RGB square and a strength
+# from -1 to 1, whose sign is the direction; operations that have no direction, or only one, use its size alone.
+_Operation: TypeAlias = Callable[[Image.Image, float], Image.Image]
+
+
+def _affine(image: Image.Image, *matrix: float) -> Image.Image:
+    return image.transform(image.size, Image.Transform.AFFINE, matrix, Image.Resampling.BILINEAR, fillcolor=_GREY)
+
+
+def _shear_x(image: Image.Image, strength: float) -> Image.Image:
+    slope = 0.3 * strength
+    return _affine(image, 1, slope, -slope * image.height / 2, 0, 1, 0)
+
+
+def _shear_y(image: Image.Image, strength: float) -> Image.Image:
+    slope = 0.3 * strength
+    return _affine(image, 1, 0, 0, slope, 1, -slope * image.width / 2)
+
+
+def _translate_x(image: Image.Image, strength: float) -> Image.Image:
+    return _affine(image, 1, 0, 0.45 * strength * image.width, 0, 1, 0)
+
+
+def _translate_y(image: Image.Image, strength: float) -> Image.Image:
+    return _affine(image, 1, 0, 0, 0, 1, 0.45 * strength * image.height)
+
+
+def _rotate(image: Image.Image, strength: float) -> Image.Image:
+    return image.rotate(30 * strength, Image.Resampling.BILINEAR, fillcolor=_GREY)
+
+
+def _solarize(image: Image.Image, strength: float) -> Image.Image:
+    return ImageOps.solarize(image, round(256 * (1 - abs(strength))))
+
+
+def _posterize(image: Image.Image, strength: float) -> Image.Image:
+    return ImageOps.posterize(image, 8 - round(4 * abs(strength)))
+
+
+def _enhancer(kind: Callable[[Image.Image], ImageEnhance._Enhance]) -> _Operation:
+    return lambda image, strength: kind(image).enhance(1 + 0.9 * strength)
+
+
+_OPERATIONS: tuple[_Operation, ...] = (
+    lambda image, _: image,
+    lambda image, _: ImageOps.autocontrast(image),
+    lambda image, _: ImageOps.equalize(image),
+    _rotate,
+    _solarize,
+    _posterize,
+    _enhancer(ImageEnhance.Color),
+    _enhancer(ImageEnhance.Contrast),
+    _enhancer(ImageEnhance.Brightness),
+    _enhancer(ImageEnhance.Sharpness),
+    _shear_x,
+    _shear_y,
+    _translate_x,
+    _translate_y,
+)
+
+
+def _shown(value: object) -> str:
+    """A value of unknown origin for a message: never longer than a line."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _check_integer(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise RecipeError(f"{name} must be a whole number from {low} to {high}, found {_shown(value)}.")
+
+
+def _check_number(name: str, value: object, low: float, high: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise RecipeError(f"{name} must be a number from {low} to {high}, found {_shown(value)}.")
+
+
+def _check_choice(name: str, value: object, choices: Mapping[str, object] | tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in choices:
+        raise RecipeError(unknown_name(name, _shown(value).strip("'"), choices))

@@ -1,0 +1,1 @@
+"""From a tagger folder to tags: no torch needed."""

@@ -1,0 +1,95 @@
+"""The tagger folder: all that prediction needs, and all that training hands over."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tagloom.data.transforms import Preprocess
+from tagloom.errors import RecipeError, TaggerError
+from tagloom.settings import fill
+
+SPEC_FILE = "tagger.json"
+WEIGHTS_FILE = "model.safetensors"
+ONNX_FILE = "model.onnx"
+CARD_FILE = "README.md"
+FORMAT = 1
+MAX_SPEC_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class TaggerSpec:
+    """What `tagger.json` says.
+
+    Attributes:
+        classes: Label names, in the order of the logits.
+        task: "multi" gives independent probabilities, "single" a distribution over the classes.
+        preprocess: How pictures are resized before the network.
+        backbone: timm name of the network; its weights and normalisation are in `model.safetensors`.
+        head: Name of the head.
+        head_options: Options that rebuild the head.
+        thresholds: The score from which each label counts; empty for 0.5 everywhere.
+        recipe: The recipe it was trained with.
+        metrics: What it scored, and on what.
+        data: Where its labels came from.
+        version: The Tagloom that wrote it.
+        format: Version of this file's form.
+    """
+
+    classes: tuple[str, ...]
+    preprocess: Preprocess
+    backbone: str
+    head: str
+    task: Literal["multi", "single"] = "multi"
+    head_options: dict[str, Any] = field(default_factory=dict)
+    thresholds: tuple[float, ...] = ()
+    recipe: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+    version: str = ""
+    format: int = FORMAT
+
+    def __post_init__(self) -> None:
+        if not self.classes or len(set(self.classes)) != len(self.classes):
+            raise TaggerError("a tagger needs at least one class, and no class name twice.")
+        if self.thresholds and len(self.thresholds) != len(self.classes):
+            raise TaggerError(f"{len(self.thresholds)} thresholds do not fit {len(self.classes)} classes.")
+
+    def threshold_row(self) -> NDArray[np.float32]:
+        """Give one threshold per class, (N,)."""
+        return np.asarray(self.thresholds or (0.5,) * len(self.classes), np.float32)
+
+
+def write_spec(spec: TaggerSpec, folder: Path) -> None:
+    """Write `tagger.json` in one step that leaves no half-written file."""
+    partial = folder / (SPEC_FILE + ".partial")
+    partial.write_text(json.dumps(asdict(spec), indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
+    partial.replace(folder / SPEC_FILE)
+
+
+def read_spec(folder: Path) -> TaggerSpec:
+    """Read `tagger.json`, trusting nothing in it."""
+    path = folder / SPEC_FILE
+    if not folder.is_dir():
+        raise TaggerError(f"{folder}: no such folder. Give the --out folder of a finished 'tagloom train'.")
+    if not path.is_file():
+        raise TaggerError(
+            f"{folder}: has no {SPEC_FILE}, so it is no finished tagger. "
+            "If its training was stopped, go on with: tagloom train --resume --out " + str(folder)
+        )
+    if path.stat().st_size > MAX_SPEC_BYTES:
+        raise TaggerError(f"{path}: larger than {MAX_SPEC_BYTES} bytes; this is no tagger of ours.")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise TaggerError(f"{path}: is not valid JSON ({error}).") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        found = content.get("format") if isinstance(content, dict) else None
+        raise TaggerError(f"{path}: has format {found}, this Tagloom reads format {FORMAT}. Upgrade tagloom.")
+    try:
+        return fill(TaggerSpec, content, str(path))
+    except (RecipeError, TypeError) as error:
+        raise TaggerError(f"{path}: {error}") from error

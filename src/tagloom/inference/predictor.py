@@ -1,0 +1,155 @@
+"""A tagger that is ready to use: pictures in, labels out."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tagloom.data.reading import Source, read_pictures
+from tagloom.errors import ImageError, MissingExtraError, TaggerError
+from tagloom.inference.folder import ONNX_FILE, TaggerSpec, read_spec
+from tagloom.inference.onnx import OnnxNetwork, usable_cores
+
+HUB_PREFIX = "hf-hub:"
+Run = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
+
+
+class Tag(NamedTuple):
+    """A label and how sure the tagger is of it, from 0 to 1."""
+
+    label: str
+    score: float
+
+
+class Tagger:
+    """Puts labels on pictures.
+
+    Attributes:
+        spec: What its folder says of it.
+        classes: Label names, in the order of `scores`.
+        engine: "onnx" or "torch".
+    """
+
+    def __init__(self, spec: TaggerSpec, run: Run, engine: str) -> None:
+        self.spec = spec
+        self.classes = spec.classes
+        self.engine = engine
+        self._run = run
+
+    def predict(
+        self,
+        pictures: Source | Iterable[Source],
+        threshold: float | Sequence[float] | None = None,
+        top_k: int | None = None,
+    ) -> list[list[Tag]]:
+        """Put labels on pictures.
+
+        Args:
+            pictures: One or many paths, encoded images (bytes) or PIL images.
+            threshold: Score from which a label counts, one for all or one per class; by default those that were
+                chosen when the tagger was trained (a single-label tagger gives its best class).
+            top_k: At most so many labels per picture. Without a threshold: exactly so many.
+
+        Returns:
+            For each picture its tags, best first.
+        """
+        return [self.tags(row, threshold, top_k) for row in self.scores(pictures)]
+
+    def scores(self, pictures: Source | Iterable[Source]) -> NDArray[np.float32]:
+        """Give the probability of every label: (pictures, classes). An unreadable picture raises its `ImageError`."""
+        rows = []
+        for _, result in self.stream([pictures] if _is_one(pictures) else pictures):  # type: ignore[list-item, arg-type]
+            if isinstance(result, ImageError):
+                raise result
+            rows.append(result)
+        return np.stack(rows) if rows else np.zeros((0, len(self.classes)), np.float32)
+
+    def stream(
+        self, pictures: Iterable[Source], batch_size: int = 32
+    ) -> Iterator[tuple[int, NDArray[np.float32] | ImageError]]:
+        """Give the number of each picture with its scores (N,), or with the error of one that cannot be read."""
+        for batch in read_pictures(pictures, self.spec.preprocess, batch_size=batch_size, threads=usable_cores()):
+            results: dict[int, NDArray[np.float32] | ImageError] = dict(batch.errors)
+            if batch.places:
+                results.update(zip(batch.places, self._probabilities(self._run(batch.pixels)), strict=True))
+            yield from sorted(results.items(), key=lambda item: item[0])
+
+    def tags(
+        self, row: NDArray[np.float32], threshold: float | Sequence[float] | None = None, top_k: int | None = None
+    ) -> list[Tag]:
+        """Turn one picture's scores (N,) into tags, best first."""
+        order = np.argsort(-row, kind="stable")
+        if threshold is not None:
+            order = order[row[order] > np.broadcast_to(np.asarray(threshold), row.shape)[order]]
+        elif top_k is None and self.spec.task == "single":
+            order = order[:1]
+        elif top_k is None:
+            order = order[row[order] > self.spec.threshold_row()[order]]
+        return [Tag(self.classes[place], float(row[place])) for place in order[:top_k]]
+
+    def _probabilities(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        if self.spec.task == "single":
+            exponent = np.exp(logits - logits.max(axis=1, keepdims=True))
+            return np.asarray(exponent / exponent.sum(axis=1, keepdims=True), np.float32)
+        # The sigmoid through tanh cannot overflow.
+        return np.asarray(0.5 * (1 + np.tanh(0.5 * logits)), np.float32)
+
+
+def load(folder: str | os.PathLike[str], *, device: str = "auto") -> Tagger:
+    """Load a tagger.
+
+    Args:
+        folder: A tagger folder, or "hf-hub:owner/name" for one on the Hugging Face hub.
+        device: "auto" runs an exported tagger in ONNX Runtime unless there is a GPU; "cpu", "cuda", … run it in torch
+            where that is needed.
+    """
+    place = _from_hub(str(folder)) if str(folder).startswith(HUB_PREFIX) else Path(folder)
+    spec = read_spec(place)
+    exported = place / ONNX_FILE
+    on_cpu = device == "cpu" or (device == "auto" and not _has_gpu())
+    if exported.is_file() and on_cpu:
+        network = OnnxNetwork(exported)
+        return Tagger(spec, lambda pictures: network(pictures)[0], "onnx")
+    if find_spec("torch") is None:
+        raise MissingExtraError(f"{place} has no {ONNX_FILE}; running it from its weights", "train")
+    return Tagger(spec, _torch_run(place, spec, device), "torch")
+
+
+def _torch_run(folder: Path, spec: TaggerSpec, device: str) -> Run:
+    import torch
+
+    from tagloom.models.tagger import load_network, pick_device
+
+    place = pick_device(device)
+    network = load_network(folder, spec).to(place)
+
+    @torch.inference_mode()
+    def run(pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
+        logits: NDArray[np.float32] = network(torch.from_numpy(pictures).to(place)).float().cpu().numpy()
+        return logits
+
+    return run
+
+
+def _from_hub(name: str) -> Path:
+    if find_spec("huggingface_hub") is None:
+        raise MissingExtraError("fetching a tagger from the hub", "train")
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name.removeprefix(HUB_PREFIX), allow_patterns=["*.json", "*.safetensors", "*.onnx"]))
+    except Exception as error:
+        raise TaggerError(f"{name}: could not be fetched from the hub ({type(error).__name__}: {error}).") from error
+
+
+def _has_gpu() -> bool:
+    """Look for a GPU that torch could use, without the seconds that importing torch takes."""
+    return find_spec("torch") is not None and Path("/dev/nvidiactl").exists()
+
+
+def _is_one(pictures: object) -> bool:
+    return isinstance(pictures, str | bytes | os.PathLike) or hasattr(pictures, "convert")

@@ -1,0 +1,72 @@
+"""Tagging many files: finding them, and writing their tags as they come."""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from tagloom.data.images import find_images
+from tagloom.errors import DataError, ImageError
+from tagloom.inference.predictor import Tag, Tagger
+
+
+def collect_images(places: Sequence[Path]) -> list[Path]:
+    """List the images that files and folders name, folders searched to the bottom."""
+    found: list[Path] = []
+    for place in places:
+        if place.is_dir():
+            inside = find_images(place)
+            if not inside:
+                raise DataError(f"{place}: no image in this folder or below it.")
+            found.extend(inside)
+        else:
+            found.append(place)
+    return list(dict.fromkeys(found))
+
+
+def tag_files(
+    tagger: Tagger, paths: Sequence[Path], *, threshold: float | None = None, top_k: int | None = None
+) -> Iterator[tuple[Path, list[Tag] | ImageError]]:
+    """Give the tags of each file, or what is wrong with it, in order."""
+    for place, result in tagger.stream(paths):
+        yield paths[place], result if isinstance(result, ImageError) else tagger.tags(result, threshold, top_k)
+
+
+def write_tags(rows: Iterable[tuple[Path, list[Tag]]], path: Path) -> int:
+    """Write tags to a .csv (image, labels and scores joined by `|`) or .jsonl file, whole or not at all.
+
+    Returns:
+        The number of images written.
+    """
+    if path.suffix not in (".csv", ".jsonl"):
+        raise DataError(f"{path}: tags are written as .csv or .jsonl; end the name in one of these.")
+    write = _write_csv if path.suffix == ".csv" else _write_json_lines
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with partial.open("w", newline="", encoding="utf-8") as file:
+            count = write(rows, file)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return count
+
+
+def _write_csv(rows: Iterable[tuple[Path, list[Tag]]], file: IO[str]) -> int:
+    writer = csv.writer(file)
+    writer.writerow(["image", "labels", "scores"])
+    count = 0
+    for path, tags in rows:
+        writer.writerow([path, "|".join(tag.label for tag in tags), "|".join(f"{tag.score:.4f}" for tag in tags)])
+        count += 1
+    return count
+
+
+def _write_json_lines(rows: Iterable[tuple[Path, list[Tag]]], file: IO[str]) -> int:
+    count = 0
+    for path, tags in rows:
+        line = {"image": str(path), "tags": [{"label": tag.label, "score": round(tag.score, 4)} for tag in tags]}
+        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        count += 1
+    return count

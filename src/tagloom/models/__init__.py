@@ -1,0 +1,1 @@
+"""Backbone, head, and the tagger that joins them. Everything here needs torch."""

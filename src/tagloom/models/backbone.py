@@ -1,0 +1,158 @@
+"""Any timm model as a backbone: one form of features, its own normalisation, freezing that lasts."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import timm
+import torch
+from torch import Tensor, nn
+
+from tagloom.errors import TaggerError, unknown_name
+from tagloom.models.weights import BUNDLED_BACKBONE, load_bundled, load_file
+
+
+class Backbone(nn.Module):
+    """Pixels to a feature map, whatever the network inside.
+
+    It owns the normalisation of its weights, so callers hand over plain pixel values. Token networks give their
+    patch tokens as a map; prefix tokens (class, registers) are left out.
+
+    Attributes:
+        out_channels: Channels C of the feature map.
+        stage_channels: Channels of each intermediate stage, in the network's order; stage 1 is the first.
+        frozen: While true the network gets no gradient and stays in eval mode through `.train()`.
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, net: nn.Module, name: str, mean: Sequence[float], deviation: Sequence[float]) -> None:
+        super().__init__()
+        self.net = net
+        self.name = name
+        self.out_channels: int = net.num_features  # type: ignore[assignment]
+        info: Any = getattr(net, "feature_info", None)
+        rows = getattr(info, "info", info) or []
+        self.stage_channels: list[int] = [row["num_chs"] for row in rows]
+        self.frozen = False
+        # Pixel values run from 0 to 255, so the constants do too.
+        self.register_buffer("mean", torch.tensor(mean).view(1, 3, 1, 1) * 255)
+        self.register_buffer("deviation", torch.tensor(deviation).view(1, 3, 1, 1) * 255)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Give the last feature map.
+
+        Args:
+            pixels: (B, 3, H, W), uint8 or float, values from 0 to 255.
+
+        Returns:
+            (B, C, h, w) features before any pooling.
+        """
+        images = self._normalise(pixels)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
+            features = self.net.forward_features(images)  # type: ignore[operator]
+        return self._as_map(features, images)
+
+    def forward_stages(self, pixels: Tensor, stages: Sequence[int]) -> tuple[Tensor, list[Tensor]]:
+        """Give the last feature map and the wanted intermediate ones.
+
+        Args:
+            pixels: (B, 3, H, W), values from 0 to 255.
+            stages: Stages by number, 1 the earliest, at most `len(stage_channels)`.
+
+        Returns:
+            The last map (B, C, h, w), and a map (B, C_s, h_s, w_s) for each wanted stage.
+        """
+        if not stages:
+            return self(pixels), []
+        images = self._normalise(pixels)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
+            last, maps = self.net.forward_intermediates(  # type: ignore[operator]
+                images, indices=[stage - 1 for stage in stages], output_fmt="NCHW"
+            )
+        return self._as_map(last, images), list(maps)
+
+    def freeze(self, frozen: bool = True) -> "Backbone":
+        """Stop (or allow again) the training of the network; a frozen one stays in eval mode."""
+        self.frozen = frozen
+        self.net.requires_grad_(not frozen)
+        return self.train(self.training)
+
+    def train(self, mode: bool = True) -> "Backbone":
+        """Set training mode, except for a frozen network: its running statistics must not move."""
+        super().train(mode)
+        if self.frozen:
+            self.net.train(False)
+        return self
+
+    def _normalise(self, pixels: Tensor) -> Tensor:
+        return (pixels.to(self.mean.dtype) - self.mean) / self.deviation
+
+    def _as_map(self, features: Tensor, images: Tensor) -> Tensor:
+        channels = self.out_channels
+        if features.ndim == 4:
+            if features.shape[1] != channels and features.shape[-1] == channels:
+                return features.permute(0, 3, 1, 2)  # Swin and its kin give (B, h, w, C)
+            return features
+        if features.ndim == 3:
+            tokens = features[:, getattr(self.net, "num_prefix_tokens", 0) :]
+            height, width = _grid(tokens.shape[1], images.shape[-2] / images.shape[-1])
+            return tokens.transpose(1, 2).reshape(-1, channels, height, width)
+        raise TaggerError(f"backbone '{self.name}' gives features of {features.ndim} dimensions; no map can be made.")
+
+
+def _grid(tokens: int, aspect: float) -> tuple[int, int]:
+    """Give the rows and columns of patch tokens for a picture with height / width = aspect."""
+    height = round(math.sqrt(tokens * aspect))
+    if height == 0 or tokens % height:
+        raise TaggerError(f"{tokens} patch tokens form no grid at aspect {aspect:.2f}; use a square image size.")
+    return height, tokens // height
+
+
+def create_backbone(
+    name: str = BUNDLED_BACKBONE, weights: str = "bundled", *, size: int | None = None, frozen: bool = False
+) -> Backbone:
+    """Make a backbone from any timm model.
+
+    Args:
+        name: A timm model name, for example "tf_efficientnet_lite0", "resnet50" or "vit_base_patch16_224".
+        weights: "bundled" (EfficientNet-Lite0's package, works offline), "hub" (timm's pretrained weights, downloaded
+            once), "none" (random), or the path of a .safetensors or `weights_only` torch file.
+        size: Image side in pixels, for networks that are built for one size (ViT, Swin).
+        frozen: Whether the network is kept as it is.
+
+    >>> create_backbone(weights="none").out_channels
+    1280
+    """
+    if not timm.is_model(name):
+        near = timm.list_models(f"*{name.split('.')[0][:10]}*")[:8] or timm.list_models("*efficientnet*")[:8]
+        raise TaggerError(unknown_name("backbone", name, near) + " … (any name of timm.list_models())")
+    options: dict[str, Any] = {"num_classes": 0}
+    cfg = timm.get_pretrained_cfg(name)
+    if size is not None and cfg is not None and cfg.fixed_input_size and cfg.input_size[-1] != size:
+        options["img_size"] = size
+    if weights == "hub":
+        net = _from_hub(name, options)
+    else:
+        net = timm.create_model(name, pretrained=False, **options)
+        if weights == "bundled":
+            load_bundled(net, name)
+        elif weights != "none":
+            load_file(net, Path(weights))
+    backbone = Backbone(net, name, net.pretrained_cfg["mean"], net.pretrained_cfg["std"])
+    return backbone.to(memory_format=torch.channels_last).freeze(frozen)  # type: ignore[call-overload, no-any-return]
+
+
+def _from_hub(name: str, options: dict[str, Any]) -> nn.Module:
+    try:
+        return timm.create_model(name, pretrained=True, **options)
+    except Exception as error:  # noqa: BLE001 - network stacks raise many kinds, all meaning "not reached"
+        if isinstance(error, TypeError | AttributeError):
+            raise
+        raise TaggerError(
+            f"the weights of '{name}' could not be fetched from the hub ({type(error).__name__}). Without a network, "
+            f"use weights 'bundled' ({BUNDLED_BACKBONE}), the path of a .safetensors or .pth file, "
+            "or fill the hub's cache on another machine and copy it (HF_HOME)."
+        ) from error

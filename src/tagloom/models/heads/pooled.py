@@ -1,0 +1,37 @@
+"""The pooled head: global average pooling and one linear layer."""
+
+from torch import Tensor, nn
+
+from tagloom.models.heads.scale import FeatureScale
+
+
+class PooledHead(nn.Module):
+    """logits = W · standardise(mean over positions) + b.
+
+    The baseline of every multi-label paper; on a frozen backbone it is the linear probe.
+    """
+
+    stages: tuple[int, ...] = ()
+    summary = ("pooled",)
+
+    def __init__(self, in_channels: int, classes: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.scales = nn.ModuleList([FeatureScale(in_channels)])
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(in_channels, classes)
+        # From zero every class starts at the same score; a random start only has to be unlearned.
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Map features (B, C, H, W) to logits (B, N)."""
+        return self.classify(*self.summarise(features))
+
+    def summarise(self, features: Tensor) -> tuple[Tensor, ...]:
+        """Average (B, C, H, W) over its positions to (B, C)."""
+        return (features.mean(dim=(2, 3)),)
+
+    def classify(self, pooled: Tensor) -> Tensor:
+        """Map pooled features (B, C) to logits (B, N)."""
+        logits: Tensor = self.linear(self.dropout(self.scales[0](pooled)))
+        return logits

@@ -1,0 +1,102 @@
+"""A tagger's network: a backbone and a head, fed with plain pictures."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from tagloom.errors import TaggerError
+from tagloom.inference.folder import WEIGHTS_FILE, TaggerSpec
+from tagloom.models.backbone import Backbone, create_backbone
+from tagloom.models.heads import Head, create_head
+
+
+class TaggerNetwork(nn.Module):
+    """Pictures (B, H, W, 3) to logits (B, N)."""
+
+    def __init__(self, backbone: Backbone, head: nn.Module) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.head = head
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Map uint8 pictures (B, H, W, 3) to logits (B, N)."""
+        return cast(Head, self.head).classify(*self.summarise(pictures))
+
+    def summarise(self, pictures: Tensor) -> tuple[Tensor, ...]:
+        """Run the backbone and the head's parameter-free first step: what a feature cache keeps."""
+        head = cast(Head, self.head)
+        # A permuted (B, H, W, 3) tensor is a channels-last (B, 3, H, W) one: nothing is copied.
+        features, stages = self.backbone.forward_stages(pictures.permute(0, 3, 1, 2), head.stages)
+        return head.summarise(features, *stages)
+
+
+class Summariser(nn.Module):
+    """The part of a tagger before its trained head, as a module of its own, for export and extraction."""
+
+    def __init__(self, network: TaggerNetwork) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, pictures: Tensor) -> tuple[Tensor, ...]:
+        """Map uint8 pictures (B, H, W, 3) to the head's summary."""
+        return self.network.summarise(pictures)
+
+
+def build_network(
+    *, backbone: str, weights: str, head: str, head_options: dict[str, Any], classes: int, size: int, frozen: bool
+) -> TaggerNetwork:
+    """Make backbone and head from their names, fitted to each other."""
+    body = create_backbone(backbone, weights, size=size, frozen=frozen)
+    return TaggerNetwork(body, create_head(head, in_channels=body.out_channels, classes=classes, **head_options))
+
+
+def save_weights(network: TaggerNetwork, folder: Path) -> None:
+    """Write all tensors of a tagger to its folder, in one step that leaves no half-written file."""
+    from safetensors.torch import save_file
+
+    target = folder / WEIGHTS_FILE
+    partial = target.with_suffix(".partial")
+    save_file({name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}, partial)
+    partial.replace(target)
+
+
+def load_network(folder: Path, spec: TaggerSpec) -> TaggerNetwork:
+    """Rebuild a tagger's network from its folder, in eval mode."""
+    from safetensors.torch import load_file
+
+    network = build_network(
+        backbone=spec.backbone,
+        weights="none",
+        head=spec.head,
+        head_options=spec.head_options,
+        classes=len(spec.classes),
+        size=spec.preprocess.size,
+        frozen=False,
+    )
+    path = folder / WEIGHTS_FILE
+    if not path.is_file():
+        raise TaggerError(f"{folder}: has no {WEIGHTS_FILE}. Was the training finished? Try: tagloom train --resume")
+    try:
+        network.load_state_dict(load_file(path))
+    except Exception as error:
+        raise TaggerError(f"{path}: does not fit the tagger that tagger.json describes: {error}") from error
+    return network.eval()
+
+
+def count_parameters(module: nn.Module) -> tuple[int, int]:
+    """Count all parameters and the trainable ones."""
+    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in module.parameters()]
+    return sum(size for size, _ in sizes), sum(size for size, trainable in sizes if trainable)
+
+
+def pick_device(wanted: str = "auto") -> torch.device:
+    """Choose where to compute: "auto" takes a GPU if there is one, then Apple's, then the CPU."""
+    if wanted != "auto":
+        return torch.device(wanted)
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    if torch.backends.mps.is_available():
+        return torch.device("mps")
+    return torch.device("cpu")

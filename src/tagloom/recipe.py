@@ -1,0 +1,283 @@
+"""A recipe: all choices of one training, as plain data. Names in it are keys of closed tables, never import paths."""
+
+from dataclasses import asdict, dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from tagloom.data.transforms import Augment, Preprocess
+from tagloom.errors import RecipeError, unknown_name
+from tagloom.settings import fill, read_yaml
+
+HEAD_NAMES = ("gap",)
+LOSS_NAMES = ("asymmetric", "focal", "bce", "soft-margin", "cross-entropy")
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """How the table is used.
+
+    Attributes:
+        holdout: Share of the training images held aside to choose thresholds, and the best epoch when there is
+            no validation table. Never trained on.
+        max_broken: Above this share of unreadable images the run stops before its first epoch.
+    """
+
+    holdout: float = 0.1
+    max_broken: float = 0.05
+
+    def __post_init__(self) -> None:
+        _between("data.holdout", self.holdout, 0.0, 0.5)
+        _between("data.max_broken", self.max_broken, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class BackboneSettings:
+    """The network below the head.
+
+    Attributes:
+        name: Any timm model.
+        weights: "bundled", "hub", "none", or a file.
+        frozen: Whether it is kept as it is; then features are extracted once and heads train from them.
+    """
+
+    name: str = "tf_efficientnet_lite0"
+    weights: str = "bundled"
+    frozen: bool = True
+
+
+@dataclass(frozen=True)
+class HeadSettings:
+    """The head: a name and its options.
+
+    Attributes:
+        name: One of `HEAD_NAMES`.
+        options: The head's own options, checked by the head.
+    """
+
+    name: str = "gap"
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.name not in HEAD_NAMES:
+            raise RecipeError(unknown_name("head", self.name, HEAD_NAMES))
+
+
+@dataclass(frozen=True)
+class LossSettings:
+    """The loss: a name and its options.
+
+    Attributes:
+        name: One of `LOSS_NAMES`.
+        options: The loss's own options, checked by the loss.
+    """
+
+    name: str = "asymmetric"
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.name not in LOSS_NAMES:
+            raise RecipeError(unknown_name("loss", self.name, LOSS_NAMES))
+
+
+@dataclass(frozen=True)
+class OptimiserSettings:
+    """How weights move.
+
+    Attributes:
+        name: "adamw" or "sgd".
+        learning_rate: The highest rate of the schedule.
+        backbone_factor: The backbone's rate as a multiple of the head's, when it is trained.
+        weight_decay: Decay of matrices; vectors (biases, norms) are never decayed.
+        momentum: Momentum of sgd, first beta of adamw.
+        schedule: "one-cycle" (up over `warmup`, then down to nearly zero), "cosine" or "constant".
+        warmup: Share of all steps in which the rate rises.
+        clip_norm: Largest gradient norm; 0 for no clipping.
+    """
+
+    name: Literal["adamw", "sgd"] = "adamw"
+    learning_rate: float = 1e-3
+    backbone_factor: float = 1.0
+    weight_decay: float = 1e-2
+    momentum: float = 0.9
+    schedule: Literal["one-cycle", "cosine", "constant"] = "one-cycle"
+    warmup: float = 0.3
+    clip_norm: float = 0.0
+
+    def __post_init__(self) -> None:
+        _between("optimiser.learning_rate", self.learning_rate, 1e-9, 1e3)
+        _between("optimiser.backbone_factor", self.backbone_factor, 0.0, 100.0)
+        _between("optimiser.weight_decay", self.weight_decay, 0.0, 10.0)
+        _between("optimiser.momentum", self.momentum, 0.0, 0.9999)
+        _between("optimiser.warmup", self.warmup, 0.0, 0.9)
+        _between("optimiser.clip_norm", self.clip_norm, 0.0, 1e6)
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How long and how.
+
+    Attributes:
+        epochs: Passes over the training images.
+        batch_size: Images per step (per micro-step when accumulating).
+        accumulate: Micro-steps whose gradients are added up before one step.
+        ema: Decay of the running average of the weights that is evaluated and saved; 0 for none.
+        precision: "auto" computes in half precision on GPUs and in float32 elsewhere; "float32" everywhere.
+        cache_features: With a frozen backbone, extract features once and train from them.
+        standardise: Fit the head's feature scale to the training features before the first step.
+        select: Which weights are kept: those of the "best" epoch on validation data, or of the "last".
+        metric: What "best" and early stopping look at.
+        patience: Stop after this many epochs without a better metric; 0 never stops early.
+        seed: Everything random follows from it, the epoch and the image's number.
+        workers: Processes that decode images when features are not cached; the result does not depend on it.
+        checkpoint_minutes: Longest time between two checkpoints; there is one after every epoch in any case.
+    """
+
+    epochs: int = 30
+    batch_size: int = 64
+    accumulate: int = 1
+    ema: float = 0.0
+    precision: Literal["auto", "float32"] = "auto"
+    cache_features: bool = True
+    standardise: bool = True
+    select: Literal["best", "last"] = "best"
+    metric: Literal["mAP", "CF1", "OF1", "top1"] = "mAP"
+    patience: int = 0
+    seed: int = 0
+    workers: int = 2
+    checkpoint_minutes: float = 5.0
+
+    def __post_init__(self) -> None:
+        _between("training.epochs", self.epochs, 1, 100_000)
+        _between("training.batch_size", self.batch_size, 1, 1_000_000)
+        _between("training.accumulate", self.accumulate, 1, 10_000)
+        _between("training.ema", self.ema, 0.0, 0.99999)
+        _between("training.patience", self.patience, 0, 100_000)
+        _between("training.seed", self.seed, 0, 2**32 - 1)
+        _between("training.workers", self.workers, 0, 256)
+        _between("training.checkpoint_minutes", self.checkpoint_minutes, 0.0, 1e6)
+
+
+@dataclass(frozen=True)
+class ThresholdSettings:
+    """From which score a label counts, chosen per class on the images held aside.
+
+    Attributes:
+        aim: "f1" (best F1), "precision" (lowest threshold that keeps `value` precision), "fixed" (`value` for all).
+        value: The precision to keep, or the fixed threshold.
+    """
+
+    aim: Literal["f1", "precision", "fixed"] = "f1"
+    value: float = 0.5
+
+    def __post_init__(self) -> None:
+        _between("thresholds.value", self.value, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All choices of one training.
+
+    Attributes:
+        name: What the recipe is called.
+        purpose: One line that says when to take it.
+        task: "multi" (any number of labels per image) or "single" (exactly one).
+        data, preprocess, augment, backbone, head, loss, optimiser, training, thresholds: The parts.
+    """
+
+    name: str = "custom"
+    purpose: str = ""
+    task: Literal["multi", "single"] = "multi"
+    data: DataSettings = field(default_factory=DataSettings)
+    preprocess: Preprocess = field(default_factory=Preprocess)
+    augment: Augment = field(default_factory=Augment)
+    backbone: BackboneSettings = field(default_factory=BackboneSettings)
+    head: HeadSettings = field(default_factory=HeadSettings)
+    loss: LossSettings = field(default_factory=LossSettings)
+    optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    thresholds: ThresholdSettings = field(default_factory=ThresholdSettings)
+
+    def __post_init__(self) -> None:
+        if self.task == "multi" and self.loss.name == "cross-entropy":
+            raise RecipeError("loss 'cross-entropy' needs one label per image: set task: single, or take 'asymmetric'.")
+
+    @property
+    def from_cache(self) -> bool:
+        """Whether heads train from features that were extracted once."""
+        return self.backbone.frozen and self.training.cache_features
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain data that `recipe_from_dict` takes back."""
+        return asdict(self)
+
+    def to_yaml(self) -> str:
+        """Write the whole recipe, defaults included."""
+        return yaml.safe_dump(_plain(self.to_dict()), sort_keys=False, allow_unicode=True)
+
+
+def recipe_from_dict(content: object, where: str = "recipe") -> Recipe:
+    """Fill a recipe from plain data; a wrong name or value is an error that says where and what is right."""
+    return fill(Recipe, content, where)
+
+
+def load_recipe(name_or_path: str) -> Recipe:
+    """Read a recipe by its name among those that ship with Tagloom, or from a YAML file."""
+    if name_or_path in recipe_names():
+        return recipe_from_dict(read_yaml(recipe_text(name_or_path), name_or_path), name_or_path)
+    path = Path(name_or_path)
+    if path.suffix.lower() not in (".yaml", ".yml") and not path.is_file():
+        raise RecipeError(unknown_name("recipe", name_or_path, recipe_names()) + ", or the path of a .yaml file")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{path}: cannot be read as a recipe ({error}).") from error
+    return recipe_from_dict(read_yaml(text, str(path)), str(path))
+
+
+def recipe_names() -> list[str]:
+    """List the recipes that ship with Tagloom."""
+    folder = resources.files("tagloom.recipes")
+    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+
+
+def recipe_text(name: str) -> str:
+    """Give the text of a shipped recipe, comments included."""
+    if name not in recipe_names():
+        raise RecipeError(unknown_name("recipe", name, recipe_names()))
+    return (resources.files("tagloom.recipes") / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def override(recipe: Recipe, settings: list[str]) -> Recipe:
+    """Change fields by `part.field=value`, as the command's `--set` does.
+
+    >>> override(Recipe(), ["training.epochs=3", "head.options.dropout=0.1"]).training.epochs
+    3
+    """
+    content = recipe.to_dict()
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise RecipeError(f"--set {setting}: write it as part.field=value, for example training.epochs=5")
+        *parts, last = key.strip().split(".")
+        place = content
+        for part in parts:
+            if not isinstance(place.get(part), dict):
+                raise RecipeError(f"--set {setting}: " + unknown_name("part", part, place))
+            place = place[part]
+        place[last] = read_yaml(value, f"--set {key}")
+    return recipe_from_dict(content, "--set")
+
+
+def _between(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise RecipeError(f"{name} is {value}; it must lie between {low} and {high}.")
+
+
+def _plain(value: Any) -> Any:
+    """Turn tuples into lists: YAML's safe writer knows no tuples."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value

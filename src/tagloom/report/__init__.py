@@ -1,0 +1,1 @@
+"""What people look at: tables on the terminal, contact sheets, model cards."""

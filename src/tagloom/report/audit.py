@@ -1,0 +1,156 @@
+"""An audit as a page in the terminal: the numbers, what is wrong, and what to mend first."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tagloom.data.audit import Audit
+
+_LONGEST = 10
+
+
+@dataclass(frozen=True)
+class _Finding:
+    """One kind of thing to mend: every case of it, and what to do."""
+
+    title: str
+    lines: list[str]
+    advice: str
+
+
+def render_audit(audit: Audit, console: Console) -> None:
+    """Print an audit; long lists are cut, and the last line says what to mend first."""
+    console.print(_overview(audit))
+    console.print(_classes(audit))
+    if audit.strongest_pairs:
+        console.print(_pairs(audit))
+    findings = _findings(audit)
+    for finding in findings:
+        console.print()
+        console.print(Text(f"{_shown(finding.title)} ({len(finding.lines):,})", style="bold"))
+        for line in finding.lines[:_LONGEST]:
+            console.print(Text(f"  {_shown(line)}"))
+        if len(finding.lines) > _LONGEST:
+            console.print(Text(f"  {_more(len(finding.lines) - _LONGEST)}", style="dim"))
+    console.print()
+    console.print(_verdict(findings))
+
+
+def _overview(audit: Audit) -> Table:
+    labels = audit.labels_per_image
+    known = audit.images * len(audit.classes)
+    unknown = sum(audit.unknown)
+    page = Table(title=_text(audit.source or "label table"), title_justify="left", show_header=False, box=None)
+    page.add_row("images", f"{audit.images:,}")
+    page.add_row("classes", f"{len(audit.classes):,}")
+    page.add_row("labels per image", f"{labels.mean:.2f} on average, {labels.least} to {labels.most}")
+    page.add_row("images without labels", f"{labels.without:,}")
+    page.add_row("unknown pairs", f"{unknown:,}" + (f" ({unknown / known:.1%})" if unknown else ""))
+    page.add_row("", _histogram(labels.histogram))
+    return page
+
+
+def _histogram(counts: Sequence[int]) -> Text:
+    """Images by number of labels, as bars; the tail is one bar."""
+    shown = [*counts[:_LONGEST], *([sum(counts[_LONGEST:])] if len(counts) > _LONGEST else [])]
+    top = max(shown, default=0)
+    names = [f"{number}{'+' if number == _LONGEST else ''}" for number in range(len(shown))]
+    bars = ["━" * max(round(24 * count / max(top, 1)), int(count > 0)) for count in shown]
+    lines = [f"{name:>3} {bar} {count:,}" for name, bar, count in zip(names, bars, shown, strict=True)]
+    return Text("\n".join(lines), style="cyan")
+
+
+def _classes(audit: Audit) -> Table:
+    """The most and least frequent classes, with a gap between them where not all are shown."""
+    page = Table(title="Classes by frequency", title_justify="left", header_style="bold")
+    for name in ("positives", "share", "unknown"):
+        page.add_column(name, justify="right")
+    page.add_column("class")
+    order = sorted(range(len(audit.classes)), key=lambda column: (-audit.positives[column], column))
+    cut = len(order) > 2 * _LONGEST
+    for place, column in enumerate([*order[:_LONGEST], *order[-_LONGEST:]] if cut else order):
+        if cut and place == _LONGEST:
+            page.add_row("", "", "", Text(_more(len(order) - 2 * _LONGEST), style="dim"))
+        share = audit.positives[column] / max(audit.images, 1)
+        page.add_row(
+            f"{audit.positives[column]:,}", f"{share:.1%}", f"{audit.unknown[column]:,}", _text(audit.classes[column])
+        )
+    return page
+
+
+def _pairs(audit: Audit) -> Table:
+    page = Table(title="Classes that come together most", title_justify="left", header_style="bold")
+    for name in ("first", "second"):
+        page.add_column(name)
+    for name in ("images", "of first", "of second"):
+        page.add_column(name, justify="right")
+    for pair in audit.strongest_pairs[:_LONGEST]:
+        shares = (f"{pair.share_of_first:.0%}", f"{pair.share_of_second:.0%}")
+        page.add_row(_text(pair.first), _text(pair.second), f"{pair.together:,}", *shares)
+    return page
+
+
+def _findings(audit: Audit) -> list[_Finding]:
+    """What there is to mend, the gravest first."""
+    problems = {
+        kind: [f"{problem.image}: {problem.finding}" for problem in audit.problems if problem.kind == kind]
+        for kind in ("missing", "broken", "oversized", "format")
+    }
+    leaks = [f"{leak.other_image} is {leak.image} (same {leak.by})" for leak in audit.leaks]
+    contradictions = [_listed(group.images) for group in audit.duplicates if group.labels_differ]
+    repetitions = [_listed(group.images) for group in audit.duplicates if not group.labels_differ]
+    clashes = [_listed(map(repr, names)) for names in audit.class_name_clashes]
+    spaces = list(map(repr, audit.class_names_with_outer_spaces))
+    found = [
+        _Finding(
+            f"Images also in {audit.other or 'the other table'}",
+            leaks,
+            "remove the shared images from one of the two tables, or scores will flatter",
+        ),
+        _Finding("Missing images", problems["missing"], "put the missing images in place, or remove their rows"),
+        _Finding("Broken images", problems["broken"], "replace the broken images, or remove their rows"),
+        _Finding("Oversized images", problems["oversized"], "make the oversized images smaller, or raise the cap"),
+        _Finding("Files that are not read", problems["format"], "convert the files that are not read to JPEG or PNG"),
+        _Finding(
+            "Duplicate images with different labels",
+            contradictions,
+            "settle the labels of the duplicates that contradict each other",
+        ),
+        _Finding("Class names that look alike", clashes, "give each class one spelling"),
+        _Finding("Class names with spaces at their ends", spaces, "trim the class names"),
+        _Finding(
+            "Classes without a positive",
+            audit.classes_without_positive,
+            "find positives for the classes that have none, or drop those classes",
+        ),
+        _Finding("Duplicate images", repetitions, "drop the repeated images, unless they are meant to weigh more"),
+    ]
+    return [finding for finding in found if finding.lines]
+
+
+def _verdict(findings: Sequence[_Finding]) -> Text:
+    if not findings:
+        return Text("Verdict: nothing to mend.", style="bold green")
+    rest = f" Then see the other findings above ({len(findings) - 1})." if len(findings) > 1 else ""
+    return Text(f"Verdict: first, {findings[0].advice}.{rest}", style="bold yellow")
+
+
+def _listed(names: Iterable[str]) -> str:
+    every = list(names)
+    return " = ".join(every[:4]) + (f" = {_more(len(every) - 4)}" if len(every) > 4 else "")
+
+
+def _more(count: int) -> str:
+    return f"… and {count:,} more (all of them with --json)"
+
+
+def _text(name: str) -> Text:
+    return Text(_shown(name))
+
+
+def _shown(name: str) -> str:
+    """A name from a file as text that cannot steer the terminal: no markup, no control characters."""
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in name)

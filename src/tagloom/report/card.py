@@ -1,0 +1,59 @@
+"""The model card: a tagger's folder explained to the person who finds it."""
+
+from collections.abc import Sequence
+
+from tagloom.inference.folder import TaggerSpec
+
+
+def model_card(spec: TaggerSpec) -> str:
+    """Write the README of a tagger folder, in Markdown."""
+    recipe = spec.recipe.get("name", "custom")
+    title = f"# A tagger for {len(spec.classes)} labels\n"
+    intro = (
+        f"Trained with [Tagloom](https://pypi.org/project/tagloom/) {spec.version}, recipe `{recipe}`: "
+        f"backbone `{spec.backbone}`, head `{spec.head}`, pictures of {spec.preprocess.size} x {spec.preprocess.size} "
+        f"pixels ({spec.preprocess.fit}).\n"
+    )
+    use = (
+        "## Use\n\n```python\nimport tagloom\n\ntagger = tagloom.load(\"this folder\")\n"
+        'tagger.predict("photo.jpg")   # [[Tag(label=…, score=…), …]]\n```\n\n'
+        "or `tagloom predict FOLDER photo.jpg`. With `model.onnx` in the folder, `pip install tagloom` is enough: no torch.\n"
+    )
+    return "\n".join([title, intro, use, _data(spec), _figures(spec), _classes(spec), _limits(spec)])
+
+
+def _data(spec: TaggerSpec) -> str:
+    rows = [f"- {name.replace('_', ' ')}: {value}" for name, value in spec.data.items()]
+    return "## Data\n\n" + "\n".join(rows) + "\n"
+
+
+def _figures(spec: TaggerSpec) -> str:
+    rows = []
+    for part, figures in spec.metrics.items():
+        if isinstance(figures, dict):
+            shown = [f"{name} {figures[name]:.2f}" for name in ("mAP", "CF1", "OF1", "top1") if name in figures]
+            rows.append(f"- {part.replace('_', ' ')}: {', '.join(shown)}")
+    if not rows:
+        return "## Figures\n\nNot measured: there was neither a validation table nor a part held aside.\n"
+    return "## Figures\n\nIn percent, with the tagger's own thresholds:\n\n" + "\n".join(rows) + "\n"
+
+
+def _classes(spec: TaggerSpec) -> str:
+    figures = spec.metrics.get("validation") or spec.metrics.get("held_aside") or {}
+    precision: Sequence[float | None] = figures.get("AP", [None] * len(spec.classes))
+    rows = ["## Labels\n", "| label | threshold | AP |", "| --- | --- | --- |"]
+    for name, threshold, average in zip(spec.classes, spec.threshold_row(), precision, strict=True):
+        shown = "–" if average is None else f"{average:.1f}"
+        rows.append(f"| {name.replace('|', chr(92) + '|')} | {threshold:.3f} | {shown} |")
+    return "\n".join(rows) + "\n"
+
+
+def _limits(spec: TaggerSpec) -> str:
+    unlearnt = spec.data.get("classes_without_positive") or []
+    text = (
+        "## Limits\n\nScores hold for pictures like those it was trained on. Thresholds were chosen on "
+        f"images held aside from training (aim: {spec.recipe.get('thresholds', {}).get('aim', 'fixed')}).\n"
+    )
+    if unlearnt:
+        text += f"\nThese labels had no positive image in training and mean nothing: {', '.join(unlearnt)}.\n"
+    return text

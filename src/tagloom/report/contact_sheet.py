@@ -1,0 +1,144 @@
+"""A page of pictures with their tags underneath, to see at a glance what a tagger gets right and wrong."""
+
+import math
+import os
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from PIL import Image, ImageDraw, ImageFont
+
+from tagloom.data.images import MAX_PIXELS, open_image
+from tagloom.errors import DataError, ImageError
+
+TaggedPicture: TypeAlias = tuple[
+    Image.Image | str | os.PathLike[str], Sequence[tuple[str, float]], Sequence[str] | None
+]
+"""A picture, its tags with their scores, and the labels it should have where they are known."""
+
+_Font: TypeAlias = ImageFont.FreeTypeFont | ImageFont.ImageFont
+Verdict: TypeAlias = Literal["right", "wrong", "missed", "unjudged"]
+
+MAX_LINES = 12
+"""Lines under a picture; what does not fit is counted in the last one."""
+
+_GAP = 12
+_LINE_HEIGHT = 19
+_FONT_SIZE = 14
+_MARK_SIZE = 11
+_PAGE, _FRAME = "#ffffff", "#f0f0f0"
+_INK: dict[Verdict, str] = {"right": "#15692f", "wrong": "#b3261e", "missed": "#6b6f76", "unjudged": "#202124"}
+# A tick, a cross and a dash in a unit square: the verdict shows without colour, and needs no font that has the signs.
+_MARKS: dict[Verdict, tuple[tuple[tuple[float, float], ...], ...]] = {
+    "right": (((0.0, 0.55), (0.35, 0.95), (1.0, 0.1)),),
+    "wrong": (((0.05, 0.1), (0.95, 0.95)), ((0.05, 0.95), (0.95, 0.1))),
+    "missed": (((0.0, 0.55), (1.0, 0.55)),),
+    "unjudged": (),
+}
+
+
+@dataclass(frozen=True)
+class _Line:
+    verdict: Verdict
+    text: str
+    value: str = ""
+
+
+def contact_sheet(
+    pictures: Sequence[TaggedPicture], path: str | os.PathLike[str], *, columns: int = 4, cell: int = 224
+) -> Path:
+    """Write a PNG grid of pictures, each with its tags and scores underneath.
+
+    Where the truth is given, right tags are green with a tick, wrong ones red with a cross, and labels that no tag
+    found are grey with a dash. A picture that cannot be opened leaves a frame that says why.
+
+    Args:
+        pictures: Image or path, tags with scores, and the true labels or none.
+        path: The PNG to write; its folder is created where there is none.
+        columns: Pictures in a row.
+        cell: Side of the square that a picture is fitted into, in pixels.
+
+    Returns:
+        The path written.
+    """
+    if not pictures:
+        raise DataError("a contact sheet needs at least one picture, found none.")
+    if columns < 1 or cell < 32:
+        raise DataError(f"a contact sheet needs columns >= 1 and cell >= 32, found {columns} and {cell}.")
+    columns = min(columns, len(pictures))
+    rows = [pictures[start : start + columns] for start in range(0, len(pictures), columns)]
+    lines = [[_lines(tags, truth) for _, tags, truth in row] for row in rows]
+    heights = [cell + _GAP // 2 + _LINE_HEIGHT * max(map(len, row)) + _GAP for row in lines]
+    size = columns * (cell + _GAP) + _GAP, sum(heights) + _GAP
+    if size[0] * size[1] > MAX_PIXELS:
+        raise DataError(f"a contact sheet of {len(pictures)} pictures would be {size[0]} x {size[1]}. Show fewer.")
+    sheet = Image.new("RGB", size, _PAGE)
+    draw = ImageDraw.Draw(sheet)
+    font = ImageFont.load_default(_FONT_SIZE)
+    top = _GAP
+    for row, row_lines, height in zip(rows, lines, heights, strict=True):
+        for column, ((source, _, _), under) in enumerate(zip(row, row_lines, strict=True)):
+            left = _GAP + column * (cell + _GAP)
+            _draw_picture(sheet, draw, source, left, top, cell)
+            for number, line in enumerate(under):
+                _draw_line(draw, font, line, left, top + cell + _GAP // 2 + number * _LINE_HEIGHT, cell)
+        top += height
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    sheet.save(target, "PNG")
+    return target
+
+
+def _lines(tags: Sequence[tuple[str, float]], truth: Sequence[str] | None) -> list[_Line]:
+    """Judge the tags of one picture: first what was said, in the order given, then what was missed."""
+    if truth is None:
+        lines = [_Line("unjudged", name, f"{score:.2f}") for name, score in tags]
+    else:
+        said = {name for name, _ in tags}
+        lines = [_Line("right" if name in truth else "wrong", name, f"{score:.2f}") for name, score in tags]
+        lines += [_Line("missed", name, "missed") for name in truth if name not in said]
+    if len(lines) > MAX_LINES:
+        lines = [*lines[: MAX_LINES - 1], _Line("unjudged", f"and {len(lines) - MAX_LINES + 1} more")]
+    return lines
+
+
+def _draw_picture(
+    sheet: Image.Image,
+    draw: ImageDraw.ImageDraw,
+    source: Image.Image | str | os.PathLike[str],
+    x: int,
+    y: int,
+    cell: int,
+) -> None:
+    draw.rectangle((x, y, x + cell - 1, y + cell - 1), _FRAME)
+    try:
+        image = open_image(source, at_least=(cell, cell))
+    except ImageError as error:
+        draw.text((x + 8, y + 8), f"{error.reason} image", _INK["wrong"], ImageFont.load_default(_FONT_SIZE))
+        return
+    scale = cell / max(image.size)
+    fitted = image.resize((max(1, round(image.width * scale)), max(1, round(image.height * scale))), reducing_gap=3.0)
+    sheet.paste(fitted, (x + (cell - fitted.width) // 2, y + (cell - fitted.height) // 2))
+
+
+def _draw_line(draw: ImageDraw.ImageDraw, font: _Font, line: _Line, x: int, y: int, width: int) -> None:
+    ink = _INK[line.verdict]
+    for stroke in _MARKS[line.verdict]:
+        draw.line([(x + u * _MARK_SIZE, y + 3 + v * _MARK_SIZE) for u, v in stroke], ink, 2, joint="curve")
+    indent = _MARK_SIZE + 6 if line.verdict != "unjudged" else 0
+    value_width = math.ceil(draw.textlength(line.value, font)) + 1  # smoothed edges spill over by a pixel
+    draw.text((x + width - value_width, y), line.value, ink, font)
+    draw.text((x + indent, y), _shortened(draw, font, line.text, width - indent - value_width - 8), ink, font)
+
+
+def _shortened(draw: ImageDraw.ImageDraw, font: _Font, text: str, width: float) -> str:
+    """Fit a label into a width. The font that Pillow ships knows little beyond ASCII, so accents are dropped."""
+    plain = unicodedata.normalize("NFKD", text[:200])
+    plain = "".join(c if c.isascii() and c.isprintable() else "?" for c in plain if not unicodedata.combining(c))
+    if draw.textlength(plain, font) <= width:
+        return plain
+    while plain and draw.textlength(plain + "...", font) > width:
+        plain = plain[:-1]
+    return plain + "..."

@@ -1,0 +1,194 @@
+"""Batches of a training, in an order that follows from seed and epoch alone.
+
+Because nothing else decides what a step sees, a run can be taken up at any step of any epoch, and the number of
+worker processes does not matter.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import DataLoader, Dataset
+
+from tagloom.data.images import open_image
+from tagloom.data.table import LabelTable
+from tagloom.data.transforms import Augment, Preprocess, augment, prepare, sample_rng
+from tagloom.errors import ImageError
+from tagloom.training.cache import CachedFeatures
+from tagloom.training.tasks import Batch
+
+
+class Batches(Protocol):
+    """What the loop trains on."""
+
+    def __len__(self) -> int:
+        """Count the batches of an epoch."""
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """Give the batches of an epoch in its own order, from batch `start` on."""
+
+    def in_order(self) -> Iterator[Batch]:
+        """Give every image once, unaugmented, in table order: for evaluation."""
+
+
+def epoch_order(count: int, seed: int, epoch: int) -> NDArray[np.int64]:
+    """Shuffle the numbers below `count`, by seed and epoch."""
+    return np.random.default_rng(np.random.SeedSequence([seed, epoch])).permutation(count)
+
+
+class FeatureBatches:
+    """Batches of cached features.
+
+    Args:
+        views: The features of the same images, as they are and, with flipping, mirrored.
+        table: Their labels, a row per feature row.
+        batch_size: Images per batch.
+        seed: Decides order and views.
+        flip: Chance that an image is seen mirrored, when there is a second view.
+    """
+
+    def __init__(
+        self, views: Sequence[CachedFeatures], table: LabelTable, *, batch_size: int, seed: int, flip: float = 0.0
+    ) -> None:
+        self.views = views
+        self.batch_size = batch_size
+        self.seed = seed
+        self.flip = flip if len(views) > 1 else 0.0
+        self.labels = Labels(table)
+
+    def __len__(self) -> int:
+        return -(-len(self.views[0]) // self.batch_size)
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """Give the batches of an epoch, from batch `start` on."""
+        count = len(self.views[0])
+        order = epoch_order(count, self.seed, epoch)
+        mirrored = np.random.default_rng(np.random.SeedSequence([self.seed, epoch, 1])).random(count) < self.flip
+        for rows in _cut(order, self.batch_size, start):
+            yield self._batch(rows, mirrored[rows])
+
+    def in_order(self) -> Iterator[Batch]:
+        """Give every image once in table order."""
+        for rows in _cut(np.arange(len(self.views[0])), self.batch_size, 0):
+            yield self._batch(rows, np.zeros(len(rows), bool))
+
+    def _batch(self, rows: NDArray[np.int64], mirrored: NDArray[np.bool_]) -> Batch:
+        arrays = self.views[0].gather(rows)
+        if mirrored.any():
+            for plain, other in zip(arrays, self.views[1].gather(rows[mirrored]), strict=True):
+                plain[mirrored] = other
+        inputs = tuple(torch.from_numpy(array).float() for array in arrays)
+        return self.labels.batch(inputs, rows)
+
+
+class ImageBatches:
+    """Batches of pictures, decoded and augmented in worker processes.
+
+    An image that cannot be read is left out of its batch and noted in `skipped`; no other takes its place.
+    """
+
+    def __init__(
+        self,
+        table: LabelTable,
+        preprocess: Preprocess,
+        augmentation: Augment,
+        *,
+        batch_size: int,
+        seed: int,
+        workers: int,
+    ) -> None:
+        self.paths = [table.path(row) for row in range(len(table))]
+        self.preprocess = preprocess
+        self.augmentation = augmentation
+        self.batch_size = batch_size
+        self.seed = seed
+        self.workers = workers
+        self.labels = Labels(table)
+        self.skipped: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        return -(-len(self.paths) // self.batch_size)
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """Give the batches of an epoch, from batch `start` on."""
+        order = epoch_order(len(self.paths), self.seed, epoch)
+        pictures = _Pictures(self.paths, self.preprocess, self.augmentation, self.seed, epoch)
+        yield from self._load(pictures, _cut(order, self.batch_size, start))
+
+    def in_order(self) -> Iterator[Batch]:
+        """Give every image once, unaugmented, in table order."""
+        pictures = _Pictures(self.paths, self.preprocess, None, self.seed, 0)
+        yield from self._load(pictures, _cut(np.arange(len(self.paths)), self.batch_size, 0))
+
+    def _load(self, pictures: "_Pictures", batches: list[NDArray[np.int64]]) -> Iterator[Batch]:
+        loader = DataLoader(
+            pictures,
+            batch_sampler=[rows.tolist() for rows in batches],
+            num_workers=self.workers,
+            collate_fn=_collate,
+            pin_memory=torch.cuda.is_available(),
+        )
+        for pixels, rows, errors in loader:
+            self.skipped.update(errors)
+            yield self.labels.batch((pixels,), np.asarray(rows, np.int64))
+
+
+class Labels:
+    """The labels of a table as tensors, dense when that is small."""
+
+    def __init__(self, table: LabelTable) -> None:
+        self.table = table
+        every = np.arange(len(table))
+        small = len(table) * len(table.classes) <= 1 << 28
+        self._targets = table.targets(every) if small else None
+        self._all_known = table.exceptions is None and table.unlisted == "negative"
+        self._known = table.known(every) if small and not self._all_known else None
+
+    def batch(self, inputs: tuple[torch.Tensor, ...], rows: NDArray[np.int64]) -> Batch:
+        """Join inputs with the labels of their rows."""
+        targets = self.table.targets(rows) if self._targets is None else self._targets[rows]
+        known = None
+        if not self._all_known:
+            known = torch.from_numpy(self.table.known(rows) if self._known is None else self._known[rows])
+        return Batch(inputs, torch.from_numpy(targets).float(), known, torch.from_numpy(rows))
+
+
+class _Pictures(Dataset[tuple[int, NDArray[np.uint8] | str]]):
+    """One epoch's pictures by row: pixels (H, W, 3), or what is wrong with the file."""
+
+    def __init__(
+        self, paths: list[Path], preprocess: Preprocess, augmentation: Augment | None, seed: int, epoch: int
+    ) -> None:
+        self.paths = paths
+        self.preprocess = preprocess
+        self.augmentation = augmentation
+        self.seed = seed
+        self.epoch = epoch
+
+    def __getitem__(self, row: int) -> tuple[int, NDArray[np.uint8] | str]:
+        side = self.preprocess.size
+        try:
+            # Random crops look closer, so they decode at full size.
+            crops = self.augmentation is not None and self.augmentation.crop_scale is not None
+            image = open_image(self.paths[row], at_least=None if crops else (side, side))
+        except ImageError as error:
+            return row, str(error)
+        if self.augmentation is None:
+            return row, prepare(image, self.preprocess)
+        return row, augment(image, self.preprocess, self.augmentation, sample_rng(self.seed, self.epoch, row))
+
+
+def _collate(
+    samples: list[tuple[int, NDArray[np.uint8] | str]],
+) -> tuple[torch.Tensor, list[int], dict[int, str]]:
+    good = [(row, pixels) for row, pixels in samples if not isinstance(pixels, str)]
+    errors = {row: problem for row, problem in samples if isinstance(problem, str)}
+    stacked = np.stack([pixels for _, pixels in good]) if good else np.zeros((0, 1, 1, 3), np.uint8)
+    return torch.from_numpy(stacked), [row for row, _ in good], errors
+
+
+def _cut(order: NDArray[np.int64], size: int, start: int) -> list[NDArray[np.int64]]:
+    return [order[first : first + size] for first in range(start * size, len(order), size)]

@@ -1,0 +1,121 @@
+"""Optimisers, learning-rate schedules and the running average of weights."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def create_optimiser(
+    module: nn.Module,
+    *,
+    name: str,
+    learning_rate: float,
+    weight_decay: float,
+    momentum: float,
+    backbone_factor: float = 1.0,
+) -> torch.optim.Optimizer:
+    """Make AdamW or SGD over the trainable parameters.
+
+    Vectors (biases, norms) are never decayed, and parameters under `backbone.` get the rate times `backbone_factor`.
+    Each group carries its `factor`; `set_learning_rate` multiplies by it.
+    """
+    groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
+    for label, parameter in module.named_parameters():
+        if parameter.requires_grad:
+            groups.setdefault((label.startswith("backbone."), parameter.ndim > 1), []).append(parameter)
+    rows: list[dict[str, Any]] = [
+        {
+            "params": parameters,
+            "weight_decay": weight_decay if is_matrix else 0.0,
+            "factor": backbone_factor if in_backbone else 1.0,
+        }
+        for (in_backbone, is_matrix), parameters in sorted(groups.items(), key=lambda item: item[0])
+    ]
+    if name == "sgd":
+        return torch.optim.SGD(rows, lr=learning_rate, momentum=momentum, nesterov=momentum > 0)
+    return torch.optim.AdamW(rows, lr=learning_rate, betas=(momentum, 0.999))
+
+
+def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """Set the rate of every group, times the group's factor."""
+    for group in optimiser.param_groups:
+        group["lr"] = rate * group["factor"]
+
+
+def learning_rate_at(step: int, steps: int, *, peak: float, schedule: str, warmup: float) -> float:
+    """Give the learning rate of a step: a pure function, so that resuming needs no state.
+
+    Args:
+        step: From 0 to steps - 1.
+        steps: Steps of the whole training.
+        peak: Highest rate.
+        schedule: "one-cycle" rises and falls along cosines, from peak / 25 and down to peak / 10,000; "cosine" rises
+            along a line and falls to 0; "constant" rises along a line and stays.
+        warmup: Share of the steps in which it rises.
+
+    >>> [round(learning_rate_at(s, 4, peak=1.0, schedule="cosine", warmup=0.0), 2) for s in range(4)]
+    [1.0, 0.85, 0.5, 0.15]
+    """
+    rising = warmup * steps
+    if schedule == "one-cycle":
+        if step < rising:
+            return _cosine(peak / 25, peak, step / rising)
+        return _cosine(peak, peak / 1e4, (step - rising) / max(1.0, steps - 1 - rising))
+    if step < rising:
+        return peak * (step + 1) / (rising + 1)
+    return peak if schedule == "constant" else _cosine(peak, 0.0, (step - rising) / max(1.0, steps - rising))
+
+
+def _cosine(start: float, end: float, share: float) -> float:
+    return end + (start - end) * 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
+
+
+class WeightAverage:
+    """An exponential moving average of a module's trained tensors (and running statistics).
+
+    The decay grows with the steps, min(decay, (1 + t) / (10 + t)), so that the first steps are soon forgotten.
+    """
+
+    def __init__(self, module: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.steps = 0
+        self.shadow = {name: value.detach().clone() for name, value in _moving(module)}
+
+    @torch.no_grad()
+    def update(self, module: nn.Module) -> None:
+        """Move the average towards the module's present weights."""
+        self.steps += 1
+        decay = min(self.decay, (1 + self.steps) / (10 + self.steps))
+        for name, value in _moving(module):
+            self.shadow[name].lerp_(value.detach(), 1 - decay)
+
+    @torch.no_grad()
+    def swap(self, module: nn.Module) -> None:
+        """Exchange the module's weights with the average; calling it again brings them back."""
+        for name, value in _moving(module):
+            kept = value.detach().clone()
+            value.copy_(self.shadow[name])
+            self.shadow[name].copy_(kept)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Give what a checkpoint keeps."""
+        return {"steps": self.steps, "shadow": self.shadow}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take back what a checkpoint kept."""
+        self.steps = state["steps"]
+        for name, value in state["shadow"].items():
+            self.shadow[name].copy_(value)
+
+
+def _moving(module: nn.Module) -> Iterable[tuple[str, Tensor]]:
+    """Name the tensors that training moves: trainable parameters, and floating running statistics."""
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad:
+            yield name, parameter
+    for name, buffer in module.named_buffers():
+        if name.endswith(("running_mean", "running_var")):
+            yield name, buffer

@@ -1,0 +1,262 @@
+"""A training from table to tagger folder: the one place where all parts meet."""
+
+import csv
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from rich.console import Console
+from torch import nn
+
+import tagloom
+from tagloom.data import load_table
+from tagloom.data.table import LabelTable
+from tagloom.errors import DataError, TagloomError
+from tagloom.inference.folder import CARD_FILE, ONNX_FILE, SPEC_FILE, TaggerSpec, write_spec
+from tagloom.inference.thresholds import choose_thresholds
+from tagloom.losses import create_loss
+from tagloom.metrics import score, top1_accuracy
+from tagloom.models.export import export_onnx
+from tagloom.models.heads import Head
+from tagloom.models.tagger import TaggerNetwork, build_network, count_parameters, pick_device, save_weights
+from tagloom.recipe import Recipe
+from tagloom.report.card import model_card
+from tagloom.training.batches import Batches
+from tagloom.training.checkpoint import CheckpointStore
+from tagloom.training.log import RunLog
+from tagloom.training.loop import LoopSettings, fit
+from tagloom.training.optimiser import create_optimiser
+from tagloom.training.plan import RUN_FILE, RunPlan, check_options
+from tagloom.training.parts import Parts, cached_parts, image_parts
+from tagloom.training.signals import StopRequest
+from tagloom.training.tasks import SupervisedTask
+from tagloom.training.validation import Scored, headline, score_batches
+
+BROKEN_FILE = "broken.csv"
+
+
+class TrainingResult(NamedTuple):
+    """What came out.
+
+    Attributes:
+        classes: Label names, in the order of the figures.
+        metrics: `tagloom.metrics.score` on validation data ("validation") and on the part held aside ("held_aside").
+    """
+
+    classes: tuple[str, ...]
+    metrics: dict[str, dict[str, Any]]
+
+
+def train(
+    plan: RunPlan,
+    out: Path,
+    *,
+    resume: bool = False,
+    device: str = "auto",
+    cache_folder: Path,
+    console: Console | None = None,
+    tensorboard: bool = False,
+) -> TrainingResult:
+    """Train a tagger and write its folder.
+
+    Args:
+        plan: Data, validation data and recipe.
+        out: The tagger folder to make. A run that was stopped there goes on with `resume`.
+        resume: Go on where the run in `out` stopped.
+        device: "auto", "cpu", "cuda", "mps".
+        cache_folder: Where features of frozen backbones are kept.
+        console: Where progress is shown; None for silence.
+        tensorboard: Also write TensorBoard events.
+
+    Returns:
+        The classes, and the metrics on validation data and on the part held aside.
+    """
+    _open_folder(out, resume)
+    recipe = plan.recipe
+    check_options(recipe)
+    table = load_table(plan.data, **plan.data_options)
+    val = load_table(plan.val, **plan.data_options).with_classes(table.classes) if plan.val else None
+    _check_tables(table, val, recipe)
+    plan.write(out)
+    place = pick_device(device)
+    seed = recipe.training.seed
+    with StopRequest() as stop, RunLog(out, console, tensorboard) as log:
+        log.event("start", images=len(table), classes=len(table.classes), device=str(place), version=tagloom.__version__)
+        torch.manual_seed(seed)
+        network = build_network(
+            backbone=recipe.backbone.name,
+            weights=recipe.backbone.weights,
+            head=recipe.head.name,
+            head_options=recipe.head.options,
+            classes=len(table.classes),
+            size=recipe.preprocess.size,
+            frozen=recipe.backbone.frozen,
+        )
+        make_parts = cached_parts if recipe.from_cache else image_parts
+        parts = make_parts(network, table, val, recipe, cache_folder=cache_folder, device=place, stop=stop, log=log)
+        _note_broken(parts, out, log)
+        # From a cache only the head is run; otherwise pictures go through the whole network.
+        module: nn.Module = network.head if recipe.from_cache else network
+        forward = cast(Head, network.head).classify if recipe.from_cache else network
+        network.to(place)
+        history = fit(
+            module,
+            SupervisedTask(forward, create_loss(recipe.loss.name, **recipe.loss.options)),
+            parts.train,
+            create_optimiser(
+                module,
+                name=recipe.optimiser.name,
+                learning_rate=recipe.optimiser.learning_rate,
+                weight_decay=recipe.optimiser.weight_decay,
+                momentum=recipe.optimiser.momentum,
+                backbone_factor=recipe.optimiser.backbone_factor,
+            ),
+            loop_settings(recipe),
+            validate=lambda: _watch(parts, forward, recipe.task, place),
+            store=(store := CheckpointStore(out, _identity(plan, table, val))),
+            log=log,
+            stop=stop,
+            device=place,
+        )
+        network.eval()
+        held = _score(parts.held, forward, recipe.task, place)
+        validation = _score(parts.val, forward, recipe.task, place)
+        metrics = _finish(network, table, recipe, out, plan, held, validation, len(history), log)
+        store.remove()
+        log.event("finish", **{part: figures["mAP"] for part, figures in metrics.items()})
+    return TrainingResult(table.classes, metrics)
+
+
+def loop_settings(recipe: Recipe) -> LoopSettings:
+    """Pick out of a recipe what the loop needs."""
+    training, optimiser = recipe.training, recipe.optimiser
+    return LoopSettings(
+        epochs=training.epochs,
+        learning_rate=optimiser.learning_rate,
+        schedule=optimiser.schedule,
+        warmup=optimiser.warmup,
+        clip_norm=optimiser.clip_norm,
+        accumulate=training.accumulate,
+        ema=training.ema,
+        precision=training.precision,
+        select=training.select,
+        metric=training.metric,
+        patience=training.patience,
+        seed=training.seed,
+        checkpoint_minutes=training.checkpoint_minutes,
+    )
+
+
+def _open_folder(out: Path, resume: bool) -> None:
+    if (out / SPEC_FILE).exists():
+        raise TagloomError(f"{out}: holds a finished tagger. Name another --out, or delete it first.")
+    if (out / RUN_FILE).exists() and not resume:
+        raise TagloomError(f"{out}: holds a run that was begun. Go on with --resume, or name another --out.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TagloomError(f"{out}: cannot be made ({error}). Name another --out.") from error
+
+
+def _check_tables(table: LabelTable, val: LabelTable | None, recipe: Recipe) -> None:
+    if len(table) < 2:
+        raise DataError(f"{table.source}: {len(table)} image is too little to train on.")
+    if table.positive.nnz == 0:
+        raise DataError(f"{table.source}: no image has any label, so there is nothing to learn.")
+    if recipe.task == "single":
+        for part in [table] if val is None else [table, val]:
+            counts = np.diff(part.positive.indptr)
+            if (counts != 1).any():
+                row = int(np.flatnonzero(counts != 1)[0])
+                raise DataError(
+                    f"{part.source}: {part.images[row]} has {counts[row]} labels, but task 'single' wants exactly one per "
+                    "image. Train with task: multi (--set task=multi)."
+                )
+
+
+def _note_broken(parts: Parts, out: Path, log: RunLog) -> None:
+    """List the images that were left out, by path and reason."""
+    if not parts.broken:
+        return
+    with (out / BROKEN_FILE).open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["image", "problem"])
+        writer.writerows((error.path, error.finding) for error in parts.broken)
+    log.event("broken", count=len(parts.broken))
+    log.say(f"[yellow]{len(parts.broken)} images cannot be read and are left out; they are listed in {out / BROKEN_FILE}")
+
+
+def _watch(parts: Parts, forward: Any, task: str, device: torch.device) -> dict[str, float]:
+    """Score what is watched while training: validation data, or else the part held aside."""
+    scored = _score(parts.val or parts.held, forward, task, device)
+    return {} if scored is None else headline(scored, task=task)
+
+
+def _score(batches: Batches | None, forward: Any, task: str, device: torch.device) -> Scored | None:
+    return None if batches is None else score_batches(forward, batches, task=task, device=device)
+
+
+def _finish(
+    network: TaggerNetwork,
+    table: LabelTable,
+    recipe: Recipe,
+    out: Path,
+    plan: RunPlan,
+    held: Scored | None,
+    validation: Scored | None,
+    epochs: int,
+    log: RunLog,
+) -> dict[str, Any]:
+    """Choose thresholds, score, and write the tagger folder; `tagger.json` last, since it says "finished"."""
+    thresholds = (
+        np.full(len(table.classes), recipe.thresholds.value if recipe.thresholds.aim == "fixed" else 0.5, np.float32)
+        if held is None
+        else choose_thresholds(*held, aim=recipe.thresholds.aim, value=None if recipe.thresholds.aim == "f1" else recipe.thresholds.value)
+    )
+    metrics: dict[str, Any] = {}
+    for name, scored in (("validation", validation), ("held_aside", held)):
+        if scored is not None:
+            metrics[name] = score(*scored, threshold=thresholds)
+            if recipe.task == "single":
+                metrics[name]["top1"] = top1_accuracy(scored.scores, scored.targets)
+    positives = np.asarray(table.positive.sum(axis=0)).ravel()
+    total, trained = count_parameters(network)
+    spec = TaggerSpec(
+        classes=table.classes,
+        preprocess=recipe.preprocess,
+        backbone=recipe.backbone.name,
+        head=recipe.head.name,
+        head_options=recipe.head.options,
+        task=recipe.task,
+        thresholds=tuple(float(value) for value in thresholds),
+        recipe=recipe.to_dict(),
+        metrics=metrics,
+        data={
+            "training_table": plan.data,
+            "validation_table": plan.val or "none",
+            "images": len(table),
+            "epochs": epochs,
+            "parameters": total,
+            "trained_parameters": trained,
+            "classes_without_positive": [table.classes[place] for place in np.flatnonzero(positives == 0)],
+        },
+        version=tagloom.__version__,
+    )
+    save_weights(network, out)
+    log.say("[dim]writing model.onnx and checking it against torch …[/]")
+    export_onnx(network, out / ONNX_FILE, size=recipe.preprocess.size)
+    (out / CARD_FILE).write_text(model_card(spec), encoding="utf-8")
+    write_spec(spec, out)
+    return metrics
+
+
+def _identity(plan: RunPlan, table: LabelTable, val: LabelTable | None) -> str:
+    """Name a run by all that decides its result, so that no checkpoint is taken up by another."""
+    digest = hashlib.blake2b(json.dumps(plan.recipe.to_dict(), sort_keys=True).encode(), digest_size=16)
+    for part in [table] if val is None else [table, val]:
+        digest.update("\n".join([*part.images, "", *part.classes]).encode())
+        digest.update(part.positive.indptr.tobytes() + part.positive.indices.tobytes())
+    return digest.hexdigest()

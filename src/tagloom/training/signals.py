@@ -1,0 +1,53 @@
+"""Leaving in good order: Ctrl-C and SIGTERM are noted, and the work saves before it goes."""
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+from tagloom.errors import TagloomError
+
+
+class Interrupted(TagloomError):
+    """The user or the system asked to stop; everything is saved."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__("stopped on request; everything so far is saved.")
+        self.exit_code = 128 + signal_number
+
+
+class StopRequest:
+    """Notes SIGINT and SIGTERM while it is entered. A second Ctrl-C breaks off at once.
+
+    Outside the main thread signals cannot be caught, so there it never asks to stop.
+    """
+
+    def __init__(self) -> None:
+        self.signal_number: int | None = None
+        self._before: dict[signal.Signals, Any] = {}
+
+    @property
+    def requested(self) -> bool:
+        """Whether somebody asked to stop."""
+        return self.signal_number is not None
+
+    def leave_if_requested(self) -> None:
+        """Raise `Interrupted` if somebody asked to stop. Call it only where everything is saved."""
+        if self.signal_number is not None:
+            raise Interrupted(self.signal_number)
+
+    def __enter__(self) -> "StopRequest":
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.requested and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.signal_number = number

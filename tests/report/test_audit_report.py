@@ -1,0 +1,114 @@
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from tagloom.data.audit import Audit, DuplicateGroup, ImageProblem, LabelPair, LabelsPerImage, Leak
+from tagloom.report.audit import render_audit
+
+SOUND = Audit(
+    source="labels.csv",
+    images=4,
+    classes=["cat", "dog"],
+    positives=[3, 1],
+    unknown=[0, 2],
+    labels_per_image=LabelsPerImage(mean=1.0, least=0, most=2, without=1, histogram=[1, 2, 1]),
+    strongest_pairs=[LabelPair("cat", "dog", 1, 1 / 3, 1.0)],
+    classes_without_positive=[],
+    class_name_clashes=[],
+    class_names_with_outer_spaces=[],
+    problems=[],
+    duplicates=[],
+    other="val.csv",
+    leaks=[],
+)
+
+# In the order in which they should be mended.
+FINDINGS = [
+    ({"leaks": [Leak("a.jpg", "b.jpg", "content")]}, "Images also in val.csv (1)", "shared images"),
+    ({"problems": [ImageProblem("a.jpg", "missing", "no such file.")]}, "Missing images (1)", "missing images"),
+    ({"problems": [ImageProblem("a.jpg", "broken", "ends early")]}, "Broken images (1)", "broken images"),
+    ({"problems": [ImageProblem("a.jpg", "oversized", "huge")]}, "Oversized images (1)", "oversized images"),
+    ({"problems": [ImageProblem("a.jpg", "format", "is text")]}, "Files that are not read (1)", "convert"),
+    ({"duplicates": [DuplicateGroup(["a", "b"], True)]}, "Duplicate images with different labels (1)", "contradict"),
+    ({"class_name_clashes": [["Dog", "dog"]]}, "Class names that look alike (1)", "one spelling"),
+    ({"class_names_with_outer_spaces": ["dog "]}, "Class names with spaces at their ends (1)", "trim"),
+    ({"classes_without_positive": ["dog"]}, "Classes without a positive (1)", "find positives"),
+    ({"duplicates": [DuplicateGroup(["a", "b"], False)]}, "Duplicate images (1)", "repeated images"),
+]
+
+
+def page(audit):
+    stream = StringIO()
+    render_audit(audit, Console(file=stream, width=200, color_system=None))
+    return stream.getvalue()
+
+
+def test_a_sound_table_gets_its_numbers_and_nothing_to_mend():
+    text = page(SOUND)
+    for part in ("labels.csv", "1.00 on average, 0 to 2", "2 (25.0%)", "75.0%", "33%", "100%"):
+        assert part in text
+    assert text.rstrip().endswith("Verdict: nothing to mend.")
+
+
+@pytest.mark.parametrize(("change", "title", "advice"), FINDINGS)
+def test_each_finding_is_listed_and_advised_on(change, title, advice):
+    text = page(replace(SOUND, **change))
+    assert title in text
+    verdict = text.rstrip().splitlines()[-1]
+    assert verdict.startswith("Verdict: first, ")
+    assert advice in verdict
+
+
+@pytest.mark.parametrize("mended", range(len(FINDINGS)))
+def test_the_gravest_finding_comes_first(mended):
+    left = FINDINGS[mended:]
+    changes = {}
+    for change, _, _ in left:
+        for field, values in change.items():
+            changes[field] = [*changes.get(field, []), *values]
+    text = page(replace(SOUND, **changes))
+    places = [text.index(title) for _, title, _ in left]
+    assert places == sorted(places)
+    verdict = text.rstrip().splitlines()[-1]
+    assert left[0][2] in verdict
+    assert (f"other findings above ({len(left) - 1})" in verdict) == (len(left) > 1)
+
+
+def test_long_lists_are_cut_and_say_where_the_rest_is():
+    problems = [ImageProblem(f"{number:03}.jpg", "missing", "no such file.") for number in range(1234)]
+    text = page(replace(SOUND, problems=problems))
+    assert "009.jpg" in text
+    assert "010.jpg" not in text
+    assert "… and 1,224 more (all of them with --json)" in text
+
+
+def test_many_classes_show_the_most_and_the_least_frequent():
+    count = 100
+    names = [f"class{number:03}" for number in range(count)]
+    audit = replace(SOUND, images=1000, classes=names, positives=list(range(count)), unknown=[0] * count)
+    text = page(audit)
+    assert "class099" in text
+    assert "class000" in text
+    assert "class050" not in text
+    assert "… and 80 more" in text
+
+
+def test_many_labels_per_image_end_in_one_bar():
+    histogram = [5] * 10 + [1] * 30
+    labels = LabelsPerImage(mean=6.0, least=0, most=39, without=5, histogram=histogram)
+    assert "10+ ━━━━━━━━━━━━━━━━━━━━━━━━ 30" in page(replace(SOUND, labels_per_image=labels))
+
+
+def test_names_cannot_steer_the_terminal():
+    hostile = "[bold red]\x1b[2Jx[/]"
+    text = page(replace(SOUND, source=hostile, classes=[hostile, "dog"], classes_without_positive=[hostile]))
+    assert "\x1b" not in text
+    assert text.count("[bold red]�[2Jx[/]") == 3
+
+
+def test_an_empty_table_can_be_shown():
+    nothing = LabelsPerImage(0.0, 0, 0, 0, [])
+    empty = replace(SOUND, images=0, classes=[], positives=[], unknown=[], labels_per_image=nothing, strongest_pairs=[])
+    assert "nothing to mend" in page(empty)
