@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 import yaml
 
+from tagloom.data.reading import MAX_BROKEN_SHARE
 from tagloom.data.transforms import Augment, Preprocess
 from tagloom.errors import RecipeError, unknown_name
-from tagloom.settings import fill, read_yaml
+from tagloom.settings import MAX_YAML_CHARACTERS, fill, read_yaml
 
 HEAD_NAMES = ("gap",)
 LOSS_NAMES = ("asymmetric", "focal", "bce", "soft-margin", "cross-entropy")
@@ -26,7 +27,7 @@ class DataSettings:
     """
 
     holdout: float = 0.1
-    max_broken: float = 0.05
+    max_broken: float = MAX_BROKEN_SHARE
 
     def __post_init__(self) -> None:
         _between("data.holdout", self.holdout, 0.0, 0.5)
@@ -203,6 +204,8 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.task == "multi" and self.loss.name == "cross-entropy":
             raise RecipeError("loss 'cross-entropy' needs one label per image: set task: single, or take 'asymmetric'.")
+        if self.task == "multi" and self.training.metric == "top1":
+            raise RecipeError("training.metric 'top1' needs one label per image: set task: single, or take 'mAP'.")
 
     @property
     def from_cache(self) -> bool:
@@ -231,8 +234,9 @@ def load_recipe(name_or_path: str) -> Recipe:
     if path.suffix.lower() not in (".yaml", ".yml") and not path.is_file():
         raise RecipeError(unknown_name("recipe", name_or_path, recipe_names()) + ", or the path of a .yaml file")
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MAX_YAML_CHARACTERS + 1)  # the reader refuses more
+    except (OSError, ValueError) as error:
         raise RecipeError(f"{path}: cannot be read as a recipe ({error}).") from error
     return recipe_from_dict(read_yaml(text, str(path)), str(path))
 

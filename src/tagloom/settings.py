@@ -1,6 +1,7 @@
 """Filling dataclasses from plain data, and reading that data from YAML that a stranger may have written."""
 
 import dataclasses
+import re
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -10,6 +11,8 @@ from tagloom.errors import RecipeError, unknown_name
 
 MAX_YAML_CHARACTERS = 1_000_000
 T = TypeVar("T")
+
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "'name: value' lines"}
 
 
 def fill(kind: type[T], content: object, where: str) -> T:
@@ -35,13 +38,14 @@ def fill(kind: type[T], content: object, where: str) -> T:
 
 
 def _convert(hint: Any, value: Any, where: str) -> Any:
-    """Check one value against its annotation. Numbers written as text (YAML reads 1e-3 so) are taken as numbers."""
+    """Check one value against its annotation; a whole number will do where any number is wanted."""
     origin = get_origin(hint)
     if dataclasses.is_dataclass(hint):
         return fill(hint, value, where)  # type: ignore[arg-type]
     if origin is Literal:
         if value not in get_args(hint):
-            raise RecipeError(f"{where}: " + unknown_name("value", str(value), [str(arg) for arg in get_args(hint)]))
+            given = value if isinstance(value, str) else _shown(value)
+            raise RecipeError(f"{where}: " + unknown_name("value", given, [str(arg) for arg in get_args(hint)]))
         return value
     if origin in (Union, UnionType):
         if value is None and NoneType in get_args(hint):
@@ -50,18 +54,23 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if origin is tuple:
         inner = [arg for arg in get_args(hint) if arg is not Ellipsis]
         if not isinstance(value, list | tuple) or (Ellipsis not in get_args(hint) and len(value) != len(inner)):
-            raise RecipeError(f"{where}: expected a list of {len(inner)} values, found {value!r}.")
+            wanted = "a list" if Ellipsis in get_args(hint) else f"a list of {len(inner)} values"
+            raise RecipeError(f"{where}: expected {wanted}, found {_shown(value)}.")
         return tuple(_convert(inner[min(place, len(inner) - 1)], entry, where) for place, entry in enumerate(value))
-    if hint is float and isinstance(value, int | float | str) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except ValueError:
-            raise RecipeError(f"{where}: expected a number, found {value!r}.") from None
+    if hint is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
+        return float(value)
     expected = dict if origin is dict else hint
     if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
-        names = {int: "a whole number", bool: "true or false", str: "text", dict: "'name: value' lines"}
-        raise RecipeError(f"{where}: expected {names.get(expected, expected.__name__)}, found {value!r}.")
+        raise RecipeError(f"{where}: expected {_KINDS.get(expected, expected.__name__)}, found {_shown(value)}.")
+    if expected is dict and not all(isinstance(name, str) for name in value):
+        raise RecipeError(f"{where}: every name must be text, found {_shown(list(value))}.")
     return value
+
+
+def _shown(value: object) -> str:
+    """Give a stranger's value for a message, never longer than a line."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -69,17 +78,25 @@ class _StrictLoader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.events.AliasEvent):
-            mark = self.peek_event().start_mark
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise RecipeError(f"{mark.name}, line {mark.line + 1}: anchors and aliases are not used in recipes.")
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key) for key, _ in node.value]
-        for key, (key_node, _) in zip(keys, node.value, strict=True):
-            if keys.count(key) > 1:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node)
+            if not isinstance(key, str | int | float):
+                break  # no name at all: the reader that comes next says so
+            if key in seen:
                 line = key_node.start_mark.line + 1
-                raise RecipeError(f"{key_node.start_mark.name}, line {line}: '{key}' is given twice.")
+                raise RecipeError(f"{key_node.start_mark.name}, line {line}: {_shown(key)} is given twice.")
+            seen.add(key)
         return super().construct_mapping(node, deep=deep)
+
+
+# YAML 1.1 takes 1e-3 for text, since it has no dot; everybody means the number.
+_StrictLoader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789"))
 
 
 def read_yaml(text: str, where: str) -> Any:
@@ -94,7 +111,7 @@ def read_yaml(text: str, where: str) -> Any:
     loader.name = where
     try:
         return loader.get_single_data()
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date in month 13, a number of 5,000 digits
         raise RecipeError(f"{where}: not valid YAML: {error}") from error
     except RecursionError:
         raise RecipeError(f"{where}: nested too deeply.") from None

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagloom.data.images import MAX_FILE_BYTES, MAX_PIXELS, open_image
+from tagloom.data.reading import MAX_BROKEN_SHARE
 from tagloom.data.table import LabelTable, Pairs
 from tagloom.errors import ImageError, ImageFault
 
@@ -98,6 +99,11 @@ class Audit:
     other: str | None
     """The table that was compared for leaks."""
     leaks: list[Leak]
+
+    @property
+    def trainable(self) -> bool:
+        """Whether something can be learned from it: there are labels, and nearly all images can be read."""
+        return any(self.positives) and len(self.problems) <= MAX_BROKEN_SHARE * self.images
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and text, for JSON."""

@@ -19,6 +19,9 @@ from tagloom.errors import DataError, ImageError
 Source = str | os.PathLike[str] | bytes | Image.Image
 S = TypeVar("S", bound=Source)
 
+MAX_BROKEN_SHARE = 0.05
+"""Above this share of unreadable images it is the paths or the disk that are wrong, so work stops early."""
+
 
 @dataclass(frozen=True)
 class PictureBatch:

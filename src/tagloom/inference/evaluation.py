@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tagloom.data.reading import check_broken
+from tagloom.data.reading import MAX_BROKEN_SHARE, check_broken
 from tagloom.data.table import LabelTable
 from tagloom.errors import ImageError
 from tagloom.inference.predictor import Tagger
@@ -37,7 +37,7 @@ def evaluate(
     *,
     threshold: float | None = None,
     top_k: int = 3,
-    max_broken: float = 0.05,
+    max_broken: float = MAX_BROKEN_SHARE,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Evaluation:
     """Score a tagger on a table, in the tagger's order of classes.

@@ -67,6 +67,10 @@ class Backbone(nn.Module):
         """
         if not stages:
             return self(pixels), []
+        if not all(1 <= stage <= len(self.stage_channels) for stage in stages):
+            raise TaggerError(
+                f"backbone '{self.name}' has the stages 1 to {len(self.stage_channels)}, not {list(stages)}."
+            )
         images = self._normalise(pixels)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
             last, maps = self.net.forward_intermediates(  # type: ignore[operator]
@@ -97,7 +101,9 @@ class Backbone(nn.Module):
                 return features.permute(0, 3, 1, 2)  # Swin and its kin give (B, h, w, C)
             return features
         if features.ndim == 3:
-            tokens = features[:, getattr(self.net, "num_prefix_tokens", 0) :]
+            # A few older networks have a class token and do not say so.
+            prefix = getattr(self.net, "num_prefix_tokens", int(hasattr(self.net, "cls_token")))
+            tokens = features[:, prefix:]
             height, width = _grid(tokens.shape[1], images.shape[-2] / images.shape[-1])
             return tokens.transpose(1, 2).reshape(-1, channels, height, width)
         raise TaggerError(f"backbone '{self.name}' gives features of {features.ndim} dimensions; no map can be made.")
@@ -106,7 +112,7 @@ class Backbone(nn.Module):
 def _grid(tokens: int, aspect: float) -> tuple[int, int]:
     """Give the rows and columns of patch tokens for a picture with height / width = aspect."""
     height = round(math.sqrt(tokens * aspect))
-    if height == 0 or tokens % height:
+    if height == 0 or tokens % height or round(height / aspect) != tokens // height:
         raise TaggerError(f"{tokens} patch tokens form no grid at aspect {aspect:.2f}; use a square image size.")
     return height, tokens // height
 
@@ -130,7 +136,10 @@ def create_backbone(
         near = timm.list_models(f"*{name.split('.')[0][:10]}*")[:8] or timm.list_models("*efficientnet*")[:8]
         raise TaggerError(unknown_name("backbone", name, near) + " … (any name of timm.list_models())")
     options: dict[str, Any] = {"num_classes": 0}
-    cfg = timm.get_pretrained_cfg(name)
+    try:
+        cfg = timm.get_pretrained_cfg(name)
+    except RuntimeError as error:
+        raise TaggerError(f"backbone '{name}': {error} Leave out what follows the dot, or correct it.") from error
     if size is not None and cfg is not None and cfg.fixed_input_size and cfg.input_size[-1] != size:
         options["img_size"] = size
     if weights == "hub":
@@ -141,14 +150,15 @@ def create_backbone(
             load_bundled(net, name)
         elif weights != "none":
             load_file(net, Path(weights))
-    backbone = Backbone(net, name, net.pretrained_cfg["mean"], net.pretrained_cfg["std"])
-    return backbone.to(memory_format=torch.channels_last).freeze(frozen)  # type: ignore[call-overload, no-any-return]
+    origin: Any = net.pretrained_cfg
+    backbone = Backbone(net, name, origin["mean"], origin["std"])
+    return backbone.to(memory_format=torch.channels_last).freeze(frozen)
 
 
 def _from_hub(name: str, options: dict[str, Any]) -> nn.Module:
     try:
         return timm.create_model(name, pretrained=True, **options)
-    except Exception as error:  # noqa: BLE001 - network stacks raise many kinds, all meaning "not reached"
+    except Exception as error:  # network stacks raise many kinds, all meaning "not reached"
         if isinstance(error, TypeError | AttributeError):
             raise
         raise TaggerError(

