@@ -11,10 +11,11 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from tagloom.data import load_table
     from tagloom.inference.predictor import Tag, Tagger, load
+    from tagloom.models.attach import attach_head
     from tagloom.models.backbone import create_backbone
     from tagloom.models.heads import create_head
 
-__all__ = ["Tag", "Tagger", "create_backbone", "create_head", "load", "load_table"]
+__all__ = ["Tag", "Tagger", "attach_head", "create_backbone", "create_head", "load", "load_table"]
 
 _HOMES = {
     "load": "tagloom.inference.predictor",
@@ -22,6 +23,7 @@ _HOMES = {
     "Tag": "tagloom.inference.predictor",
     "load_table": "tagloom.data",
     "create_backbone": "tagloom.models.backbone",
+    "attach_head": "tagloom.models.attach",
     "create_head": "tagloom.models.heads",
 }
 _MODULES = ("data", "losses", "metrics")

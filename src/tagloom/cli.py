@@ -215,6 +215,26 @@ def demo(
     run_demo(out, images=images, console=_console())
 
 
+@app.command()
+def heads(
+    backbone: Annotated[str, typer.Option(help="Any timm model.")] = "tf_efficientnet_lite0",
+    classes: Annotated[int, typer.Option(help="Number of labels.", min=1)] = 80,
+    size: Annotated[int, typer.Option(help="Side of the pictures in pixels.", min=32)] = 224,
+) -> None:
+    """List the heads with their parameters and multiply-adds on a given backbone."""
+    with _needs_train("counting"):
+        from tagloom.models.cost import tagger_cost
+        from tagloom.models.heads import HEADS, head_purpose
+    from rich.table import Table
+
+    table = Table("head", "parameters, M", "multiply-adds, G", "with backbone, G", "what it is")
+    for name in HEADS:
+        whole, head = tagger_cost(backbone, name, classes=classes, size=size)
+        figures = [f"{head.parameters / 1e6:.2f}", f"{head.multiply_adds / 1e9:.3f}", f"{whole.multiply_adds / 1e9:.2f}"]
+        table.add_row(name, *figures, head_purpose(name))
+    _console().print(table)
+
+
 @recipes_app.command("list")
 def recipes_list() -> None:
     """List the recipes that ship with Tagloom."""

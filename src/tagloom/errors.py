@@ -53,6 +53,7 @@ def unknown_name(kind: str, given: str, known: Iterable[str]) -> str:
     "unknown loss 'assymetric': did you mean 'asymmetric'? Known: asymmetric, bce"
     """
     names = sorted(known)
-    near = get_close_matches(given, names, n=1)
-    hint = f": did you mean '{near[0]}'?" if near else "."
+    folded = {name.casefold(): name for name in names}  # "map" is near to "mAP"
+    near = get_close_matches(given.casefold(), folded, n=1)
+    hint = f": did you mean '{folded[near[0]]}'?" if near else "."
     return f"unknown {kind} '{given}'{hint} Known: {', '.join(names)}"

@@ -96,7 +96,9 @@ class _StrictLoader(yaml.SafeLoader):
 
 
 # YAML 1.1 takes 1e-3 for text, since it has no dot; everybody means the number.
-_StrictLoader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789"))
+_StrictLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789")
+)
 
 
 def read_yaml(text: str, where: str) -> Any:
@@ -107,13 +109,11 @@ def read_yaml(text: str, where: str) -> Any:
     """
     if len(text) > MAX_YAML_CHARACTERS:
         raise RecipeError(f"{where}: {len(text)} characters are too many for a recipe.")
-    loader = _StrictLoader(text)
-    loader.name = where
     try:
+        loader = _StrictLoader(text)
+        loader.name = where
         return loader.get_single_data()
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date in month 13, a number of 5,000 digits
         raise RecipeError(f"{where}: not valid YAML: {error}") from error
     except RecursionError:
         raise RecipeError(f"{where}: nested too deeply.") from None
-    finally:
-        loader.dispose()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tagloom.data.images import open_image
-from tagloom.data.transforms import Preprocess, prepare
+from tagloom.data.transforms import Preprocess, decode_size, prepare
 from tagloom.errors import DataError, ImageError
 
 Source = str | os.PathLike[str] | bytes | Image.Image
@@ -50,10 +50,11 @@ def read_pictures(
         threads: Decoding threads. Pillow releases the interpreter lock, so threads do run side by side.
         flip: Give mirror images.
     """
+    enough = decode_size(preprocess)
 
     def read(source: Source) -> NDArray[np.uint8] | ImageError:
         try:
-            pixels = prepare(open_image(source, at_least=(preprocess.size, preprocess.size)), preprocess)
+            pixels = prepare(open_image(source, at_least=enough), preprocess)
         except ImageError as error:
             return error
         return pixels[:, ::-1] if flip else pixels
@@ -69,11 +70,15 @@ def read_pictures(
                 if not waiting:
                     return
                 results = [future.result() for future in waiting.popleft()]
-                good = [place for place, result in enumerate(results) if not isinstance(result, ImageError)]
+                good = [
+                    (place, pixels) for place, pixels in enumerate(results, first) if isinstance(pixels, np.ndarray)
+                ]
                 yield PictureBatch(
-                    places=[first + place for place in good],
-                    pixels=_stack([result for result in results if not isinstance(result, ImageError)], preprocess.size),
-                    errors=[(first + place, r) for place, r in enumerate(results) if isinstance(r, ImageError)],
+                    places=[place for place, _ in good],
+                    pixels=_stack([pixels for _, pixels in good], preprocess.size),
+                    errors=[
+                        (place, error) for place, error in enumerate(results, first) if isinstance(error, ImageError)
+                    ],
                 )
                 first += len(results)
         finally:
@@ -83,13 +88,14 @@ def read_pictures(
 
 
 def check_broken(broken: list[tuple[int, ImageError]], count: int, allowed: float, source: str) -> None:
-    """Refuse to go on when too many images cannot be read: then it is not the images that are wrong."""
-    if len(broken) <= allowed * count:
+    """Refuse to go on when too many images cannot be read, or all: then it is not the images that are wrong."""
+    if not broken or len(broken) <= allowed * count < count:
         return
     shown = "\n  ".join(str(error) for _, error in broken[:5])
     more = f"\n  … and {len(broken) - 5} more" if len(broken) > 5 else ""
     raise DataError(
-        f"{source}: {len(broken)} of {count} images cannot be read, more than the allowed {allowed:.0%}:\n  {shown}{more}\n"
+        f"{source}: {len(broken)} of {count} images cannot be read, more than the allowed {allowed:.0%}:\n"
+        f"  {shown}{more}\n"
         "See them all with 'tagloom check'. Mend the paths or files, or allow more with --set data.max_broken=0.2"
     )
 

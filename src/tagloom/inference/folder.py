@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagloom.data.transforms import Preprocess
-from tagloom.errors import RecipeError, TaggerError
+from tagloom.errors import TaggerError, TagloomError
 from tagloom.settings import fill
 
 SPEC_FILE = "tagger.json"
@@ -57,6 +57,8 @@ class TaggerSpec:
             raise TaggerError("a tagger needs at least one class, and no class name twice.")
         if self.thresholds and len(self.thresholds) != len(self.classes):
             raise TaggerError(f"{len(self.thresholds)} thresholds do not fit {len(self.classes)} classes.")
+        if not all(0 <= value <= 1 for value in self.thresholds):
+            raise TaggerError("thresholds must lie between 0 and 1.")
 
     def threshold_row(self) -> NDArray[np.float32]:
         """Give one threshold per class, (N,)."""
@@ -84,12 +86,14 @@ def read_spec(folder: Path) -> TaggerSpec:
         raise TaggerError(f"{path}: larger than {MAX_SPEC_BYTES} bytes; this is no tagger of ours.")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise TaggerError(f"{path}: is not valid JSON ({error}).") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else None
         raise TaggerError(f"{path}: has format {found}, this Tagloom reads format {FORMAT}. Upgrade tagloom.")
     try:
         return fill(TaggerSpec, content, str(path))
-    except (RecipeError, TypeError) as error:
-        raise TaggerError(f"{path}: {error}") from error
+    except TypeError as error:
+        raise TaggerError(f"{path}: lacks something a tagger needs ({error}).") from error
+    except TagloomError as error:
+        raise TaggerError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from tagloom.errors import TaggerError
 
+_CANNOT_RUN = "cannot be run. Export it again, or delete it to use torch"
+
 
 class OnnxNetwork:
     """An exported network: pictures in, arrays out.
@@ -27,12 +29,16 @@ class OnnxNetwork:
                 str(path), sess_options=options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:  # onnxruntime has its own exception family, outside the standard one
-            raise TaggerError(f"{path}: cannot be run ({error}). Export it again, or delete it to use torch.") from error
+            raise TaggerError(f"{path}: {_CANNOT_RUN} ({error}).") from error
+        self._path = path
         self._input: str = self._session.get_inputs()[0].name
 
     def __call__(self, pictures: NDArray[np.uint8]) -> list[NDArray[np.float32]]:
         """Run uint8 pictures (B, H, W, 3)."""
-        outputs: list[NDArray[np.float32]] = self._session.run(None, {self._input: np.ascontiguousarray(pictures)})
+        try:
+            outputs: list[NDArray[np.float32]] = self._session.run(None, {self._input: np.ascontiguousarray(pictures)})
+        except Exception as error:
+            raise TaggerError(f"{self._path}: {_CANNOT_RUN} ({error}).") from error
         return outputs
 
 

@@ -82,21 +82,38 @@ class Tagger:
         self, row: NDArray[np.float32], threshold: float | Sequence[float] | None = None, top_k: int | None = None
     ) -> list[Tag]:
         """Turn one picture's scores (N,) into tags, best first."""
+        if top_k is not None and top_k < 1:
+            raise TaggerError(f"top_k is {top_k}; ask for at least one label, or leave it out.")
         order = np.argsort(-row, kind="stable")
         if threshold is not None:
-            order = order[row[order] > np.broadcast_to(np.asarray(threshold), row.shape)[order]]
+            order = order[row[order] > self._limits(threshold)[order]]
         elif top_k is None and self.spec.task == "single":
             order = order[:1]
         elif top_k is None:
             order = order[row[order] > self.spec.threshold_row()[order]]
         return [Tag(self.classes[place], float(row[place])) for place in order[:top_k]]
 
+    def _limits(self, threshold: float | Sequence[float]) -> NDArray[np.float32]:
+        # In float32 as the scores are: a score that was read from a file is then not over itself.
+        given = np.asarray(threshold, np.float32)
+        if given.shape not in ((), (len(self.classes),)):
+            raise TaggerError(
+                f"{given.size} thresholds were given for {len(self.classes)} classes: give one, or one for each."
+            )
+        return np.broadcast_to(given, len(self.classes))
+
     def _probabilities(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        if logits.ndim != 2 or logits.shape[1] != len(self.classes):
+            raise TaggerError(
+                f"the network gives {logits.shape[1:]} scores per picture, but tagger.json names {len(self.classes)} "
+                "classes. Take both files from the same training."
+            )
         if self.spec.task == "single":
             exponent = np.exp(logits - logits.max(axis=1, keepdims=True))
             return np.asarray(exponent / exponent.sum(axis=1, keepdims=True), np.float32)
-        # The sigmoid through tanh cannot overflow.
-        return np.asarray(0.5 * (1 + np.tanh(0.5 * logits)), np.float32)
+        # Of both signs only the shrinking exponential is taken: nothing overflows, and small scores keep their order.
+        shrinking = np.exp(-np.abs(logits))
+        return np.asarray(np.where(logits >= 0, 1, shrinking) / (1 + shrinking), np.float32)
 
 
 def load(folder: str | os.PathLike[str], *, device: str = "auto") -> Tagger:
@@ -141,7 +158,8 @@ def _from_hub(name: str) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(name.removeprefix(HUB_PREFIX), allow_patterns=["*.json", "*.safetensors", "*.onnx"]))
+        wanted = ["*.json", "*.safetensors", "*.onnx"]
+        return Path(snapshot_download(name.removeprefix(HUB_PREFIX), allow_patterns=wanted))
     except Exception as error:
         raise TaggerError(f"{name}: could not be fetched from the hub ({type(error).__name__}: {error}).") from error
 

@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -42,14 +43,17 @@ def write_tags(rows: Iterable[tuple[Path, list[Tag]]], path: Path) -> int:
     if path.suffix not in (".csv", ".jsonl"):
         raise DataError(f"{path}: tags are written as .csv or .jsonl; end the name in one of these.")
     write = _write_csv if path.suffix == ".csv" else _write_json_lines
-    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("w", newline="", encoding="utf-8") as file:
             count = write(rows, file)
         partial.replace(path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error}). Name another --out.") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
     return count
 
 

@@ -50,10 +50,7 @@ class Backbone(nn.Module):
         Returns:
             (B, C, h, w) features before any pooling.
         """
-        images = self._normalise(pixels)
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
-            features = self.net.forward_features(images)  # type: ignore[operator]
-        return self._as_map(features, images)
+        return self.forward_stages(pixels, ())[0]
 
     def forward_stages(self, pixels: Tensor, stages: Sequence[int]) -> tuple[Tensor, list[Tensor]]:
         """Give the last feature map and the wanted intermediate ones.
@@ -65,18 +62,13 @@ class Backbone(nn.Module):
         Returns:
             The last map (B, C, h, w), and a map (B, C_s, h_s, w_s) for each wanted stage.
         """
-        if not stages:
-            return self(pixels), []
         if not all(1 <= stage <= len(self.stage_channels) for stage in stages):
             raise TaggerError(
                 f"backbone '{self.name}' has the stages 1 to {len(self.stage_channels)}, not {list(stages)}."
             )
-        images = self._normalise(pixels)
+        images = (pixels.to(self.mean.dtype) - self.mean) / self.deviation
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
-            last, maps = self.net.forward_intermediates(  # type: ignore[operator]
-                images, indices=[stage - 1 for stage in stages], output_fmt="NCHW"
-            )
-        return self._as_map(last, images), list(maps)
+            return feature_maps(self.net, images, stages)
 
     def freeze(self, frozen: bool = True) -> "Backbone":
         """Stop (or allow again) the training of the network; a frozen one stays in eval mode."""
@@ -91,22 +83,41 @@ class Backbone(nn.Module):
             self.net.train(False)
         return self
 
-    def _normalise(self, pixels: Tensor) -> Tensor:
-        return (pixels.to(self.mean.dtype) - self.mean) / self.deviation
 
-    def _as_map(self, features: Tensor, images: Tensor) -> Tensor:
-        channels = self.out_channels
-        if features.ndim == 4:
-            if features.shape[1] != channels and features.shape[-1] == channels:
-                return features.permute(0, 3, 1, 2)  # Swin and its kin give (B, h, w, C)
-            return features
-        if features.ndim == 3:
-            # A few older networks have a class token and do not say so.
-            prefix = getattr(self.net, "num_prefix_tokens", int(hasattr(self.net, "cls_token")))
-            tokens = features[:, prefix:]
-            height, width = _grid(tokens.shape[1], images.shape[-2] / images.shape[-1])
-            return tokens.transpose(1, 2).reshape(-1, channels, height, width)
-        raise TaggerError(f"backbone '{self.name}' gives features of {features.ndim} dimensions; no map can be made.")
+def feature_maps(net: nn.Module, images: Tensor, stages: Sequence[int] = ()) -> tuple[Tensor, list[Tensor]]:
+    """Run any timm model up to its last feature map, and give the wanted intermediate ones along with it.
+
+    Args:
+        net: A timm model; its classifier is not used.
+        images: (B, 3, H, W), normalised as the model wants it.
+        stages: Intermediate stages by number, 1 the earliest.
+
+    Returns:
+        The last map (B, C, h, w), and a map (B, C_s, h_s, w_s) for each wanted stage.
+    """
+    if not stages:
+        return _as_map(net, net.forward_features(images), images), []  # type: ignore[operator]
+    last, maps = net.forward_intermediates(  # type: ignore[operator]
+        images, indices=[stage - 1 for stage in stages], output_fmt="NCHW"
+    )
+    return _as_map(net, last, images), list(maps)
+
+
+def _as_map(net: nn.Module, features: Tensor, images: Tensor) -> Tensor:
+    """Give (B, C, h, w), whichever way round the network gives its features."""
+    channels: int = net.num_features  # type: ignore[assignment]
+    if features.ndim == 4:
+        if features.shape[1] != channels and features.shape[-1] == channels:
+            return features.permute(0, 3, 1, 2)  # Swin and its kin give (B, h, w, C)
+        return features
+    if features.ndim == 3:
+        # A few older networks have a class token and do not say so.
+        tokens = features[:, getattr(net, "num_prefix_tokens", int(hasattr(net, "cls_token"))) :]
+        height, width = _grid(tokens.shape[1], images.shape[-2] / images.shape[-1])
+        return tokens.transpose(1, 2).reshape(-1, channels, height, width)
+    raise TaggerError(
+        f"a {type(net).__name__} gives features of {features.ndim} dimensions; no map can be made of them."
+    )
 
 
 def _grid(tokens: int, aspect: float) -> tuple[int, int]:

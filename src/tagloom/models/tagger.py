@@ -54,11 +54,12 @@ def build_network(
 
 def save_weights(network: TaggerNetwork, folder: Path) -> None:
     """Write all tensors of a tagger to its folder, in one step that leaves no half-written file."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     target = folder / WEIGHTS_FILE
     partial = target.with_suffix(".partial")
-    save_file({name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}, partial)
+    tensors = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
+    partial.write_bytes(save(tensors))  # its save_file would hide the file from other users
     partial.replace(target)
 
 
@@ -66,21 +67,21 @@ def load_network(folder: Path, spec: TaggerSpec) -> TaggerNetwork:
     """Rebuild a tagger's network from its folder, in eval mode."""
     from safetensors.torch import load_file
 
-    network = build_network(
-        backbone=spec.backbone,
-        weights="none",
-        head=spec.head,
-        head_options=spec.head_options,
-        classes=len(spec.classes),
-        size=spec.preprocess.size,
-        frozen=False,
-    )
     path = folder / WEIGHTS_FILE
     if not path.is_file():
         raise TaggerError(f"{folder}: has no {WEIGHTS_FILE}. Was the training finished? Try: tagloom train --resume")
     try:
+        network = build_network(
+            backbone=spec.backbone,
+            weights="none",
+            head=spec.head,
+            head_options=spec.head_options,
+            classes=len(spec.classes),
+            size=spec.preprocess.size,
+            frozen=False,
+        )
         network.load_state_dict(load_file(path))
-    except Exception as error:
+    except Exception as error:  # a stranger's folder may fail in any way, and all mean the same
         raise TaggerError(f"{path}: does not fit the tagger that tagger.json describes: {error}") from error
     return network.eval()
 
@@ -94,7 +95,10 @@ def count_parameters(module: nn.Module) -> tuple[int, int]:
 def pick_device(wanted: str = "auto") -> torch.device:
     """Choose where to compute: "auto" takes a GPU if there is one, then Apple's, then the CPU."""
     if wanted != "auto":
-        return torch.device(wanted)
+        try:
+            return torch.zeros(1, device=wanted).device
+        except (RuntimeError, AssertionError) as error:  # an unknown name, or a device that is not there
+            raise TaggerError(f"device '{wanted}' cannot be used here ({error}). Use auto or cpu.") from error
     if torch.cuda.is_available():
         return torch.device("cuda")
     if torch.backends.mps.is_available():

@@ -4,6 +4,7 @@ Because nothing else decides what a step sees, a run can be taken up at any step
 worker processes does not matter.
 """
 
+import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -15,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from tagloom.data.images import open_image
 from tagloom.data.table import LabelTable
-from tagloom.data.transforms import Augment, Preprocess, augment, prepare, sample_rng
+from tagloom.data.transforms import Augment, Preprocess, augment, decode_size, prepare, sample_rng
 from tagloom.errors import ImageError
 from tagloom.training.cache import CachedFeatures
 from tagloom.training.tasks import Batch
@@ -129,6 +130,7 @@ class ImageBatches:
             batch_sampler=[rows.tolist() for rows in batches],
             num_workers=self.workers,
             collate_fn=_collate,
+            worker_init_fn=_leave_signals_to_the_parent,
             pin_memory=torch.cuda.is_available(),
         )
         for pixels, rows, errors in loader:
@@ -169,11 +171,8 @@ class _Pictures(Dataset[tuple[int, NDArray[np.uint8] | str]]):
         self.epoch = epoch
 
     def __getitem__(self, row: int) -> tuple[int, NDArray[np.uint8] | str]:
-        side = self.preprocess.size
         try:
-            # Random crops look closer, so they decode at full size.
-            crops = self.augmentation is not None and self.augmentation.crop_scale is not None
-            image = open_image(self.paths[row], at_least=None if crops else (side, side))
+            image = open_image(self.paths[row], at_least=decode_size(self.preprocess, self.augmentation))
         except ImageError as error:
             return row, str(error)
         if self.augmentation is None:
@@ -188,6 +187,12 @@ def _collate(
     errors = {row: problem for row, problem in samples if isinstance(problem, str)}
     stacked = np.stack([pixels for _, pixels in good]) if good else np.zeros((0, 1, 1, 3), np.uint8)
     return torch.from_numpy(stacked), [row for row, _ in good], errors
+
+
+def _leave_signals_to_the_parent(worker: int) -> None:
+    """Keep a worker alive when the whole process group is asked to stop, so that the step in hand can be finished."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _cut(order: NDArray[np.int64], size: int, start: int) -> list[NDArray[np.int64]]:

@@ -1,13 +1,15 @@
 """The feature cache: what a frozen backbone says of each image, computed once and kept memory-mapped.
 
-A cache folder belongs to one extractor (weights, preprocessing, summary) and holds shards. A shard is one `.npy` file per
-summary tensor and a `.keys` file that names its images by content. The keys are written last and by renaming, so a
-killed process leaves at most some files that nobody looks at, and two processes cannot harm each other.
+A cache folder belongs to one extractor (weights, preprocessing, summary) and holds shards. A shard is one `.npy` file
+per summary tensor and a `.keys` file that names its images by content. The keys are written last and by renaming, so
+a killed process leaves at most some files that nobody looks at, and two processes cannot harm each other.
 """
 
 import os
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -30,23 +32,31 @@ def default_cache_folder() -> Path:
 class CachedFeatures:
     """The summaries of a list of images, read from shards as they are asked for."""
 
-    def __init__(self, shards: list[list[NDArray[np.floating]]], shard_of: NDArray[np.int64], row_of: NDArray[np.int64]):
+    def __init__(
+        self, shards: list[list[NDArray[np.floating]]], shard_of: NDArray[np.int64], row_of: NDArray[np.int64]
+    ) -> None:
         self._shards = shards
         self._shard_of = shard_of
         self._row_of = row_of
-        self._whole: list[NDArray[np.floating]] | None = None
-        one_image = sum(array[0].nbytes for array in shards[0]) if shards else 0
-        if one_image * len(self) <= KEEP_IN_MEMORY_BYTES:
-            self._whole = self._gather(np.arange(len(self)))
 
     def __len__(self) -> int:
         return len(self._shard_of)
+
+    def select(self, rows: NDArray[np.int64]) -> "CachedFeatures":
+        """Give the features of some images alone, in the order given."""
+        return CachedFeatures(self._shards, self._shard_of[rows], self._row_of[rows])
 
     def gather(self, rows: NDArray[np.int64]) -> list[NDArray[np.floating]]:
         """Give the summary tensors of some rows, each (len(rows), …)."""
         if self._whole is not None:
             return [array[rows] for array in self._whole]
         return self._gather(rows)
+
+    @cached_property
+    def _whole(self) -> list[NDArray[np.floating]] | None:
+        """All summaries in memory, where they are small enough."""
+        one_image = sum(array[0].nbytes for array in self._shards[0]) if self._shards else 0
+        return self._gather(np.arange(len(self))) if one_image * len(self) <= KEEP_IN_MEMORY_BYTES else None
 
     def _gather(self, rows: NDArray[np.int64]) -> list[NDArray[np.floating]]:
         shards, places = self._shard_of[rows], self._row_of[rows]
@@ -78,17 +88,18 @@ class FeatureCache:
         """Write a shard: arrays (len(keys), …), one per summary tensor."""
         name = uuid.uuid4().hex
         paths = [self.folder / f"{name}.{number}.npy" for number in range(len(arrays))]
+        partial = self.folder / f"{name}.keys.partial"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             for path, array in zip(paths, arrays, strict=True):
                 small = array[0].size <= FLOAT32_VALUES
                 np.save(path, array.astype(np.float32 if small else np.float16, copy=False), allow_pickle=False)
-            partial = self.folder / f"{name}.keys.partial"
             partial.write_text("\n".join(keys), encoding="ascii")
             partial.replace(self.folder / f"{name}.keys")
         except OSError as error:
-            for path in paths:
-                path.unlink(missing_ok=True)
+            for path in (*paths, partial):
+                with suppress(OSError):
+                    path.unlink()
             raise TagloomError(
                 f"{self.folder}: features could not be kept ({error}). What was kept before is untouched: make room, "
                 "or name another folder with --cache or TAGLOOM_CACHE, and run it again."
@@ -113,5 +124,14 @@ class FeatureCache:
             self._place.setdefault(key, (len(self._names) - 1, row))
 
     def _open(self, name: str) -> list[NDArray[np.floating]]:
-        paths = sorted(self.folder.glob(f"{name}.*.npy"))
-        return [np.load(path, mmap_mode="r", allow_pickle=False) for path in paths]
+        try:
+            arrays = [
+                np.load(path, mmap_mode="r", allow_pickle=False) for path in sorted(self.folder.glob(f"{name}.*.npy"))
+            ]
+        except (OSError, ValueError) as error:
+            raise TagloomError(f"{self.folder}: is damaged ({error}). Delete this folder and run it again.") from error
+        if not arrays:
+            raise TagloomError(
+                f"{self.folder}: is damaged ({name} has no arrays). Delete this folder and run it again."
+            )
+        return arrays

@@ -1,6 +1,8 @@
 """Checkpoints: everything a run needs to continue as if it had never stopped."""
 
 import os
+import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,9 @@ import torch
 from tagloom.errors import TagloomError
 
 CHECKPOINT_FOLDER = "checkpoint"
+NEWEST_FILE = "last.pt"
+BEST_FILE = "best.pt"
+_BEGIN_ANEW = "Delete its folder to train from the beginning."
 
 
 class CheckpointError(TagloomError):
@@ -27,11 +32,11 @@ class CheckpointStore:
 
     def save(self, state: dict[str, Any]) -> None:
         """Write the state of a run; an older checkpoint stays until the new one is whole on disk."""
-        self._write("last.pt", {**state, "identity": self.identity})
+        self._write(NEWEST_FILE, {**state, "identity": self.identity})
 
     def load(self) -> dict[str, Any] | None:
         """Read the newest checkpoint, or None when the run has none yet."""
-        state = self._read("last.pt")
+        state = self._read(NEWEST_FILE)
         if state is not None and state.get("identity") != self.identity:
             raise CheckpointError(
                 f"{self.folder}: belongs to a run with another recipe, other data or another seed, so it cannot be "
@@ -41,18 +46,15 @@ class CheckpointStore:
 
     def save_best(self, weights: dict[str, Any]) -> None:
         """Keep the weights of the best epoch so far."""
-        self._write("best.pt", weights)
+        self._write(BEST_FILE, weights)
 
     def load_best(self) -> dict[str, Any] | None:
         """Read the weights of the best epoch."""
-        return self._read("best.pt")
+        return self._read(BEST_FILE)
 
     def remove(self) -> None:
         """Delete the checkpoints of a finished run; its tagger folder holds what is needed."""
-        for path in self.folder.glob("*.pt*"):
-            path.unlink()
-        if self.folder.is_dir():
-            self.folder.rmdir()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
         partial = self.folder / (name + ".partial")
@@ -64,7 +66,8 @@ class CheckpointStore:
                 os.fsync(file.fileno())
             partial.replace(self.folder / name)
         except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
-            partial.unlink(missing_ok=True)
+            with suppress(OSError):
+                partial.unlink()
             raise CheckpointError(
                 f"{self.folder / name}: could not be written ({error}). The checkpoint before it is untouched: "
                 "make room on the disk and go on with --resume."
@@ -75,7 +78,10 @@ class CheckpointStore:
         if not path.is_file():
             return None
         try:
-            content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:
-            raise CheckpointError(f"{path}: cannot be read ({error}). Delete it to start again.") from error
+            content = torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:  # a damaged file may fail in any way, and all mean the same
+            first_line = str(error).strip().partition("\n")[0] or type(error).__name__
+            raise CheckpointError(f"{path}: cannot be read ({first_line}). {_BEGIN_ANEW}") from error
+        if not isinstance(content, dict):
+            raise CheckpointError(f"{path}: is no checkpoint of a run. {_BEGIN_ANEW}")
         return content

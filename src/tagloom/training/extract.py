@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 from tagloom.data.images import content_hash
 from tagloom.data.reading import read_pictures
 from tagloom.data.transforms import Preprocess
-from tagloom.errors import ImageError
+from tagloom.errors import ImageError, TaggerError, TagloomError
 from tagloom.inference.onnx import OnnxNetwork, usable_cores
 from tagloom.models.export import export_onnx
 from tagloom.models.heads import Head
@@ -77,14 +79,19 @@ def extract_features(
     cache = FeatureCache(cache_folder / "features" / name)
     path_of = {key: path for key, path in zip(keys, paths, strict=True) if key is not None}
     todo = cache.missing(list(path_of))
+    broken: dict[str, ImageError] = {}
     if todo:
-        run = _extractor(network, preprocess, cache_folder / "extractors" / f"{name}.onnx", device)
+        # Mirroring happens to the pictures, so both views share one exported network.
+        exported = cache_folder / "extractors" / f"{extractor_key(network, preprocess, flip=False)}.onnx"
+        run = _extractor(network, preprocess, exported, device)
         broken = _fill(cache, run, todo, path_of, preprocess, flip=flip, stop=stop, progress=progress)
-        unreadable |= {row: broken[key] for row, key in enumerate(keys) if key in broken}
+        for row, key in enumerate(keys):
+            if key in broken:  # of equal files only one was read, but each is named
+                unreadable[row] = ImageError(str(paths[row]), broken[key].reason, broken[key].finding)
     check(sorted(unreadable.items()))
     rows = np.array([row for row in range(len(paths)) if row not in unreadable], np.int64)
     features = cache.view([cast(str, keys[row]) for row in rows])
-    return Extraction(rows, features, sorted(unreadable.items()), computed=len(todo))
+    return Extraction(rows, features, sorted(unreadable.items()), computed=len(todo) - len(broken))
 
 
 def extractor_key(network: TaggerNetwork, preprocess: Preprocess, flip: bool) -> str:
@@ -116,13 +123,15 @@ def _content_keys(paths: Sequence[Path]) -> tuple[list[str | None], dict[int, Im
 
 
 def _extractor(network: TaggerNetwork, preprocess: Preprocess, exported: Path, device: torch.device) -> Extract:
-    """Make the function that runs the backbone: ONNX Runtime on CPUs, torch elsewhere."""
+    """Make the function that runs the backbone: ONNX Runtime on CPUs, torch elsewhere and for what has no ONNX form."""
     summariser = Summariser(network).eval()
     if device.type == "cpu":
-        if not exported.is_file():
-            exported.parent.mkdir(parents=True, exist_ok=True)
-            export_onnx(summariser, exported, size=preprocess.size)
-        return OnnxNetwork(exported)
+        if exported.is_file():
+            with suppress(TaggerError):
+                return OnnxNetwork(exported)
+        with suppress(TaggerError):
+            _export(summariser, exported, preprocess.size)
+            return OnnxNetwork(exported)
     summariser.to(device)
 
     @torch.inference_mode()
@@ -130,6 +139,19 @@ def _extractor(network: TaggerNetwork, preprocess: Preprocess, exported: Path, d
         return [value.float().cpu().numpy() for value in summariser(torch.from_numpy(pictures).to(device))]
 
     return run
+
+
+def _export(summariser: Summariser, path: Path, size: int) -> None:
+    """Write the exported network under a name of our own first: another run may be writing the same."""
+    own = path.with_name(f"{path.stem}-{uuid.uuid4().hex}.onnx")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        export_onnx(summariser, own, size=size)
+        own.replace(path)
+    except OSError as error:
+        raise TagloomError(
+            f"{path.parent}: cannot be written ({error}). Make room, or name another folder with --cache."
+        ) from error
 
 
 def _fill(

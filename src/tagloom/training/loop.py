@@ -18,6 +18,11 @@ from tagloom.training.optimiser import WeightAverage, learning_rate_at, set_lear
 from tagloom.training.signals import StopRequest
 from tagloom.training.tasks import Batch, Task
 
+_NOT_FINITE = (
+    "the {what} in epoch {epoch}, step {step}; the last checkpoint is from before that. Lower optimiser.learning_rate, "
+    "set optimiser.clip_norm (for example 5), or check the inputs."
+)
+
 
 class TrainingError(TagloomError):
     """The training cannot go on by itself."""
@@ -67,7 +72,7 @@ def fit(
     stop: StopRequest,
     device: torch.device,
 ) -> list[dict[str, float]]:
-    """Train a module and leave it with the weights that were asked for (best or last, averaged where there is an average).
+    """Train a module and leave it with the weights asked for: best or last, averaged where there is an average.
 
     Args:
         module: What is trained; its trainable parameters are the optimiser's.
@@ -181,15 +186,14 @@ def _step(
         loss = loss * (len(batch.rows) / images)
         value = float(loss.detach())
         if not math.isfinite(value):
-            raise TrainingError(
-                f"the loss is {value} in epoch {where[0] + 1}, step {where[1] + 1}. The last checkpoint is from before "
-                "that. Lower optimiser.learning_rate, set optimiser.clip_norm (for example 5), or check the inputs."
-            )
-        scaler.scale(loss).backward()
+            raise TrainingError(_NOT_FINITE.format(what=f"loss is {value}", epoch=where[0] + 1, step=where[1] + 1))
+        scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         total += value
-    if clip_norm > 0:
-        scaler.unscale_(optimiser)
-        nn.utils.clip_grad_norm_([p for row in optimiser.param_groups for p in row["params"]], clip_norm)
+    scaler.unscale_(optimiser)
+    parameters = [parameter for row in optimiser.param_groups for parameter in row["params"]]
+    norm = float(nn.utils.clip_grad_norm_(parameters, clip_norm or math.inf))
+    if not math.isfinite(norm) and not scaler.is_enabled():  # an enabled scaler passes over such a step by itself
+        raise TrainingError(_NOT_FINITE.format(what=f"gradient is {norm}", epoch=where[0] + 1, step=where[1] + 1))
     scaler.step(optimiser)
     scaler.update()
     return total

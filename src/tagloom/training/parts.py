@@ -1,16 +1,16 @@
 """The parts of a training's data: what it learns from, what it is watched on, what its thresholds come from."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from tagloom.data.reading import check_broken, read_pictures
 from tagloom.data.table import LabelTable
-from tagloom.data.transforms import Augment
 from tagloom.errors import ImageError
 from tagloom.inference.onnx import usable_cores
 from tagloom.models.heads import Head
@@ -22,6 +22,8 @@ from tagloom.training.cache import CachedFeatures
 from tagloom.training.extract import extract_features
 from tagloom.training.log import RunLog
 from tagloom.training.signals import StopRequest
+
+Rows: TypeAlias = NDArray[np.int64]
 
 SCALE_IMAGES = 2048  # as many are enough for a mean and a deviation per channel
 
@@ -58,8 +60,10 @@ def cached_parts(
     training = recipe.training
     broken: list[ImageError] = []
 
-    def features_of(part: LabelTable, what: str, flip: bool) -> tuple[LabelTable, CachedFeatures]:
+    def features_of(part: LabelTable, what: str, flip: bool = False) -> tuple[LabelTable, CachedFeatures]:
         label = f"features of {what}" + (", mirrored" if flip else "")
+        # What is mirrored was read a moment ago, so there all of it must be.
+        allowed = 0.0 if flip else recipe.data.max_broken
         found = extract_features(
             network,
             [part.path(row) for row in range(len(part))],
@@ -68,27 +72,29 @@ def cached_parts(
             device=device,
             stop=stop,
             flip=flip,
-            check=lambda errors: check_broken(errors, len(part), recipe.data.max_broken, part.source),
+            check=lambda errors: check_broken(errors, len(part), allowed, part.source),
             progress=lambda done, total: log.work(label, done, total),
         )
         log.event("features", part=what, images=len(found.rows), computed=found.computed, mirrored=flip)
         if not found.computed:
             log.say(f"[dim]{label}: all {len(found.rows)} from the cache[/]")
-        if not flip:
-            broken.extend(error for _, error in found.broken)
+        broken.extend(error for _, error in found.broken)
         return part.select(found.rows), found.features
 
-    def batches(part: LabelTable, views: list[CachedFeatures], flip: float = 0.0) -> FeatureBatches:
+    def batches(part: LabelTable, *views: CachedFeatures) -> FeatureBatches:
+        flip = recipe.augment.flip
         return FeatureBatches(views, part, batch_size=training.batch_size, seed=training.seed, flip=flip)
 
-    learn, held = _hold_aside(table, recipe)
-    flips = [False, True] if recipe.augment.flip > 0 else [False]
-    learned = [features_of(learn, "training images", flip) for flip in flips]
-    held_batches = None if held is None else batches(*_one_view(features_of(held, "images held aside", False)))
-    val_batches = None if val is None else batches(*_one_view(features_of(val, "validation images", False)))
-    train = batches(learned[0][0], [features for _, features in learned], recipe.augment.flip)
+    table, features = features_of(table, "training images")
+    learn, held = _hold_aside(table, recipe, log)
+    views = [features.select(learn)]
+    if recipe.augment.flip > 0:
+        views.append(features_of(table.select(learn), "training images", flip=True)[1])
+    train = batches(table.select(learn), *views)
+    held_batches = None if held is None else batches(table.select(held), features.select(held))
+    val_batches = None if val is None else batches(*features_of(val, "validation images"))
     if training.standardise:
-        _fit_scales(network, lambda row: train.views[0].gather(np.asarray(row)), len(train.views[0]), training.seed)
+        _fit_scales(network, lambda rows: views[0].gather(np.asarray(rows)), len(views[0]), training.seed)
     return Parts(train, held_batches, val_batches, broken)
 
 
@@ -107,38 +113,48 @@ def image_parts(
     training = recipe.training
     broken: list[ImageError] = []
 
-    def batches(part: LabelTable, what: str, augmentation: Augment) -> ImageBatches:
+    def readable(part: LabelTable, what: str) -> LabelTable:
         errors = _unreadable(part, what, recipe, stop, log)
         check_broken(errors, len(part), recipe.data.max_broken, part.source)
         broken.extend(error for _, error in errors)
-        good = np.setdiff1d(np.arange(len(part)), [row for row, _ in errors])
+        return part.select(np.setdiff1d(np.arange(len(part)), [row for row, _ in errors]))
+
+    def batches(part: LabelTable) -> ImageBatches:
         return ImageBatches(
-            part.select(good),
+            part,
             recipe.preprocess,
-            augmentation,
+            recipe.augment,
             batch_size=training.batch_size,
             seed=training.seed,
             workers=training.workers,
         )
 
-    learn, held = _hold_aside(table, recipe)
-    train = batches(learn, "training images", recipe.augment)
-    held_batches = None if held is None else batches(held, "images held aside", Augment())
-    val_batches = None if val is None else batches(val, "validation images", Augment())
+    table = readable(table, "training images")
+    learn, held = _hold_aside(table, recipe, log)
+    train = batches(table.select(learn))
+    held_batches = None if held is None else batches(table.select(held))
+    val_batches = None if val is None else batches(readable(val, "validation images"))
     if training.standardise and recipe.backbone.frozen:
         network.to(device)
-        _fit_scales(network, lambda row: _summaries(network, train, row, device), len(train.paths), training.seed)
+        _fit_scales(network, lambda rows: _summaries(network, train, rows, device), len(learn), training.seed)
     return Parts(train, held_batches, val_batches, broken)
 
 
-def _hold_aside(table: LabelTable, recipe: Recipe) -> tuple[LabelTable, LabelTable | None]:
+def _hold_aside(table: LabelTable, recipe: Recipe, log: RunLog) -> tuple[Rows, Rows | None]:
+    """Part the rows of the readable images into those to learn from and those held aside, None when there are none."""
+    every = np.arange(len(table))
     if recipe.data.holdout == 0:
-        return table, None
-    return table.split(recipe.data.holdout, recipe.training.seed)
-
-
-def _one_view(found: tuple[LabelTable, CachedFeatures]) -> tuple[LabelTable, list[CachedFeatures]]:
-    return found[0], [found[1]]
+        return every, None
+    # A split gives tables, not rows, so the rows go in as the images' names.
+    numbered = replace(table, images=[str(row) for row in every])
+    learn, held = (
+        np.array([int(row) for row in part.images])
+        for part in numbered.split(recipe.data.holdout, recipe.training.seed)
+    )
+    if table.select(held).positive.nnz == 0:
+        log.say("[yellow]no image held aside has a label, so nothing is held aside and thresholds are not chosen.[/]")
+        return every, None
+    return learn, held
 
 
 def _unreadable(
@@ -158,18 +174,20 @@ def _unreadable(
 
 def _summaries(
     network: TaggerNetwork, train: ImageBatches, rows: list[int], device: torch.device
-) -> list[np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
+) -> list[NDArray[Any]]:
     """Run some training images through the frozen backbone, unaugmented."""
     paths = (train.paths[row] for row in rows)
-    parts = []
     with torch.no_grad():
-        for batch in read_pictures(paths, train.preprocess, threads=usable_cores()):
-            if batch.places:
-                parts.append([value.cpu().numpy() for value in network.summarise(torch.from_numpy(batch.pixels).to(device))])
+        parts = [
+            [value.cpu().numpy() for value in network.summarise(torch.from_numpy(batch.pixels).to(device))]
+            for batch in read_pictures(paths, train.preprocess, threads=usable_cores())
+        ]
     return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
 
-def _fit_scales(network: TaggerNetwork, gather: Callable[[list[int]], list[np.ndarray]], count: int, seed: int) -> None:  # type: ignore[type-arg]
+def _fit_scales(
+    network: TaggerNetwork, gather: Callable[[list[int]], list[NDArray[Any]]], count: int, seed: int
+) -> None:
     """Fit the head's feature scales to a sample of the training images."""
     rows = np.sort(np.random.default_rng(seed).permutation(count)[:SCALE_IMAGES])
     blocks = [gather(rows[first : first + 256].tolist()) for first in range(0, len(rows), 256)]

@@ -36,18 +36,22 @@ class RunPlan:
             "data_options": self.data_options,
             "recipe": self.recipe.to_dict(),
         }
-        (folder / RUN_FILE).write_text(json.dumps(content, indent=1), encoding="utf-8")
         (folder / "recipe.yaml").write_text(self.recipe.to_yaml(), encoding="utf-8")
+        partial = folder / (RUN_FILE + ".partial")
+        partial.write_text(json.dumps(content, indent=1), encoding="utf-8")
+        partial.replace(folder / RUN_FILE)
 
     @staticmethod
     def read(folder: Path) -> "RunPlan":
         """Read the plan of a run that was begun."""
         try:
             content = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise TagloomError(f"{folder}: holds no run that could be resumed ({error}). Start it without --resume.") from error
-        recipe = recipe_from_dict(content["recipe"], str(folder / RUN_FILE))
-        return RunPlan(content["data"], content["val"], recipe, content["data_options"])
+            recipe = recipe_from_dict(content["recipe"], str(folder / RUN_FILE))
+            return RunPlan(content["data"], content["val"], recipe, content["data_options"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise TagloomError(
+                f"{folder}: holds no run that could be resumed ({error}). Start it without --resume."
+            ) from error
 
 
 def check_options(recipe: Recipe) -> None:

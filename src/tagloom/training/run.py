@@ -8,13 +8,15 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from rich.console import Console
+from rich.markup import escape
 from torch import nn
 
 import tagloom
 from tagloom.data import load_table
 from tagloom.data.table import LabelTable
-from tagloom.errors import DataError, TagloomError
+from tagloom.errors import DataError, RecipeError, TaggerError, TagloomError
 from tagloom.inference.folder import CARD_FILE, ONNX_FILE, SPEC_FILE, TaggerSpec, write_spec
 from tagloom.inference.thresholds import choose_thresholds
 from tagloom.losses import create_loss
@@ -22,15 +24,15 @@ from tagloom.metrics import score, top1_accuracy
 from tagloom.models.export import export_onnx
 from tagloom.models.heads import Head
 from tagloom.models.tagger import TaggerNetwork, build_network, count_parameters, pick_device, save_weights
-from tagloom.recipe import Recipe
+from tagloom.recipe import Recipe, ThresholdSettings
 from tagloom.report.card import model_card
-from tagloom.training.batches import Batches
-from tagloom.training.checkpoint import CheckpointStore
+from tagloom.training.batches import Batches, ImageBatches
+from tagloom.training.checkpoint import CHECKPOINT_FOLDER, CheckpointStore
 from tagloom.training.log import RunLog
 from tagloom.training.loop import LoopSettings, fit
 from tagloom.training.optimiser import create_optimiser
-from tagloom.training.plan import RUN_FILE, RunPlan, check_options
 from tagloom.training.parts import Parts, cached_parts, image_parts
+from tagloom.training.plan import RunPlan, check_options
 from tagloom.training.signals import StopRequest
 from tagloom.training.tasks import SupervisedTask
 from tagloom.training.validation import Scored, headline, score_batches
@@ -80,11 +82,13 @@ def train(
     table = load_table(plan.data, **plan.data_options)
     val = load_table(plan.val, **plan.data_options).with_classes(table.classes) if plan.val else None
     _check_tables(table, val, recipe)
-    plan.write(out)
     place = pick_device(device)
+    if not resume:
+        plan.write(out)
     seed = recipe.training.seed
     with StopRequest() as stop, RunLog(out, console, tensorboard) as log:
-        log.event("start", images=len(table), classes=len(table.classes), device=str(place), version=tagloom.__version__)
+        size = {"images": len(table), "classes": len(table.classes)}
+        log.event("start", **size, device=str(place), version=tagloom.__version__)
         torch.manual_seed(seed)
         network = build_network(
             backbone=recipe.backbone.name,
@@ -121,6 +125,7 @@ def train(
             stop=stop,
             device=place,
         )
+        _note_skipped(parts, log)
         network.eval()
         held = _score(parts.held, forward, recipe.task, place)
         validation = _score(parts.val, forward, recipe.task, place)
@@ -153,7 +158,7 @@ def loop_settings(recipe: Recipe) -> LoopSettings:
 def _open_folder(out: Path, resume: bool) -> None:
     if (out / SPEC_FILE).exists():
         raise TagloomError(f"{out}: holds a finished tagger. Name another --out, or delete it first.")
-    if (out / RUN_FILE).exists() and not resume:
+    if (out / CHECKPOINT_FOLDER).exists() and not resume:
         raise TagloomError(f"{out}: holds a run that was begun. Go on with --resume, or name another --out.")
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -164,16 +169,22 @@ def _open_folder(out: Path, resume: bool) -> None:
 def _check_tables(table: LabelTable, val: LabelTable | None, recipe: Recipe) -> None:
     if len(table) < 2:
         raise DataError(f"{table.source}: {len(table)} image is too little to train on.")
-    if table.positive.nnz == 0:
-        raise DataError(f"{table.source}: no image has any label, so there is nothing to learn.")
+    for part in [table] if val is None else [table, val]:
+        if part.positive.nnz == 0:
+            raise DataError(f"{part.source}: no image has any label, so there is nothing to learn or to measure.")
+    if val is None and recipe.data.holdout == 0 and (recipe.training.patience or recipe.training.select == "best"):
+        raise RecipeError(
+            "training.select 'best' and training.patience need images to watch, and there are none: give a validation "
+            "table (--val), hold some aside (data.holdout), or set training.select=last and training.patience=0."
+        )
     if recipe.task == "single":
         for part in [table] if val is None else [table, val]:
             counts = np.diff(part.positive.indptr)
             if (counts != 1).any():
                 row = int(np.flatnonzero(counts != 1)[0])
                 raise DataError(
-                    f"{part.source}: {part.images[row]} has {counts[row]} labels, but task 'single' wants exactly one per "
-                    "image. Train with task: multi (--set task=multi)."
+                    f"{part.source}: {part.images[row]} has {counts[row]} labels, but task 'single' wants exactly one "
+                    "per image. Train with task: multi (--set task=multi), or mend the table."
                 )
 
 
@@ -186,12 +197,23 @@ def _note_broken(parts: Parts, out: Path, log: RunLog) -> None:
         writer.writerow(["image", "problem"])
         writer.writerows((error.path, error.finding) for error in parts.broken)
     log.event("broken", count=len(parts.broken))
-    log.say(f"[yellow]{len(parts.broken)} images cannot be read and are left out; they are listed in {out / BROKEN_FILE}")
+    listed = escape(str(out / BROKEN_FILE))
+    log.say(f"[yellow]{len(parts.broken)} images cannot be read and are left out; they are listed in {listed}[/]")
+
+
+def _note_skipped(parts: Parts, log: RunLog) -> None:
+    """List the images that could be read before the first epoch and no longer later."""
+    for batches in (parts.train, parts.held, parts.val):
+        if isinstance(batches, ImageBatches) and batches.skipped:
+            log.event("skipped", images=sorted(batches.skipped.values()))
+            log.say(
+                f"[yellow]{len(batches.skipped)} images could no longer be read and were passed over; see log.jsonl[/]"
+            )
 
 
 def _watch(parts: Parts, forward: Any, task: str, device: torch.device) -> dict[str, float]:
     """Score what is watched while training: validation data, or else the part held aside."""
-    scored = _score(parts.val or parts.held, forward, task, device)
+    scored = _score(parts.held if parts.val is None else parts.val, forward, task, device)
     return {} if scored is None else headline(scored, task=task)
 
 
@@ -211,11 +233,7 @@ def _finish(
     log: RunLog,
 ) -> dict[str, Any]:
     """Choose thresholds, score, and write the tagger folder; `tagger.json` last, since it says "finished"."""
-    thresholds = (
-        np.full(len(table.classes), recipe.thresholds.value if recipe.thresholds.aim == "fixed" else 0.5, np.float32)
-        if held is None
-        else choose_thresholds(*held, aim=recipe.thresholds.aim, value=None if recipe.thresholds.aim == "f1" else recipe.thresholds.value)
-    )
+    thresholds = _thresholds(held, recipe.thresholds, len(table.classes))
     metrics: dict[str, Any] = {}
     for name, scored in (("validation", validation), ("held_aside", held)):
         if scored is not None:
@@ -247,10 +265,21 @@ def _finish(
     )
     save_weights(network, out)
     log.say("[dim]writing model.onnx and checking it against torch …[/]")
-    export_onnx(network, out / ONNX_FILE, size=recipe.preprocess.size)
+    try:
+        export_onnx(network, out / ONNX_FILE, size=recipe.preprocess.size)
+    except TaggerError as error:  # the tagger is whole without it: it runs in torch
+        log.event("export", problem=str(error))
+        log.say(f"[yellow]no model.onnx was written: {escape(str(error))}[/]")
     (out / CARD_FILE).write_text(model_card(spec), encoding="utf-8")
     write_spec(spec, out)
     return metrics
+
+
+def _thresholds(held: Scored | None, settings: ThresholdSettings, classes: int) -> NDArray[np.float32]:
+    """Choose one threshold per class, (N,), on the part held aside; 0.5 where there is none to choose on."""
+    if settings.aim == "fixed" or held is None:
+        return np.full(classes, settings.value if settings.aim == "fixed" else 0.5, np.float32)
+    return choose_thresholds(*held, aim=settings.aim, value=settings.value if settings.aim == "precision" else None)
 
 
 def _identity(plan: RunPlan, table: LabelTable, val: LabelTable | None) -> str:
@@ -258,5 +287,8 @@ def _identity(plan: RunPlan, table: LabelTable, val: LabelTable | None) -> str:
     digest = hashlib.blake2b(json.dumps(plan.recipe.to_dict(), sort_keys=True).encode(), digest_size=16)
     for part in [table] if val is None else [table, val]:
         digest.update("\n".join([*part.images, "", *part.classes]).encode())
-        digest.update(part.positive.indptr.tobytes() + part.positive.indices.tobytes())
+        digest.update(f"\n{part.unlisted}\n".encode())
+        for pairs in (part.positive, part.exceptions):
+            if pairs is not None:
+                digest.update(pairs.indptr.tobytes() + pairs.indices.tobytes())
     return digest.hexdigest()

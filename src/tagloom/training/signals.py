@@ -8,7 +8,7 @@ from typing import Any
 from tagloom.errors import TagloomError
 
 
-class Interrupted(TagloomError):
+class Interrupted(TagloomError):  # noqa: N818  it is no fault
     """The user or the system asked to stop; everything is saved."""
 
     def __init__(self, signal_number: int) -> None:
@@ -42,7 +42,9 @@ class StopRequest:
                 self._before[number] = signal.signal(number, self._note)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before.clear()

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from tagloom.errors import RecipeError, unknown_name
 from tagloom.models.heads.pooled import PooledHead
+from tagloom.models.heads.presets import ml_decoder, ml_decoder_small, query, query2label, tf, transformer_decoder
 
 
 class Head(Protocol):
@@ -32,6 +33,12 @@ class Head(Protocol):
 
 HEADS: dict[str, Callable[..., nn.Module]] = {
     "gap": PooledHead,
+    "ml-decoder": ml_decoder,
+    "ml-decoder-small": ml_decoder_small,
+    "transformer-decoder": transformer_decoder,
+    "query2label": query2label,
+    "tf": tf,
+    "query": query,
 }
 
 
@@ -44,11 +51,13 @@ def create_head(name: str, *, in_channels: int, classes: int, **options: Any) ->
         name: A key of `HEADS`.
         in_channels: Channels C of the feature map.
         classes: Number of labels N.
-        options: The head's own options, for example `dropout`.
+        options: The head's own options, for example `dropout`; `head_options` lists them.
 
     >>> import torch
     >>> create_head("gap", in_channels=8, classes=3)(torch.zeros(2, 8, 7, 7)).shape
     torch.Size([2, 3])
+    >>> create_head("ml-decoder", in_channels=8, classes=30, groups=10)(torch.zeros(2, 8, 7, 7)).shape
+    torch.Size([2, 30])
     """
     if name not in HEADS:
         raise RecipeError(unknown_name("head", name, HEADS))

@@ -1,0 +1,106 @@
+"""ML-Decoder against a literal implementation: `nn.MultiheadAttention`, and a loop over groups.
+
+    python bench/ml_decoder.py
+
+9,600 classes, 100 queries, 2048-channel 7 x 7 maps, a batch of 16; inference and a training step (forward, asymmetric
+loss, backward). Both have the same weights and give the same logits; that is checked first.
+"""
+
+import argparse
+
+import torch
+from timing import best_seconds
+from torch import Tensor, nn
+
+from tagloom.losses import asymmetric_loss
+from tagloom.models.heads import create_head
+
+
+class LiteralMLDecoder(nn.Module):
+    """The paper's equations as one would first write them down."""
+
+    def __init__(self, channels: int, groups: list[list[int]], width: int = 768, feed_forward: int = 2048) -> None:
+        super().__init__()
+        self.groups = groups
+        self.classes = sum(map(len, groups))
+        self.embed = nn.Linear(channels, width)
+        self.queries = nn.Parameter(torch.randn(len(groups), width), requires_grad=False)
+        self.attention = nn.MultiheadAttention(width, 8, dropout=0.0)
+        self.norms = nn.ModuleList([nn.LayerNorm(width) for _ in range(3)])
+        self.feed_forward = nn.Sequential(
+            nn.Linear(width, feed_forward), nn.ReLU(), nn.Dropout(0.1), nn.Linear(feed_forward, width)
+        )
+        self.dropouts = nn.ModuleList([nn.Dropout(0.1) for _ in range(3)])
+        self.readouts = nn.ModuleList([nn.Linear(width, len(group)) for group in groups])
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Map features (B, C, H, W) to logits (B, N)."""
+        memory = torch.relu(self.embed(features.flatten(2).permute(2, 0, 1)))
+        target = self.queries[:, None].expand(-1, features.shape[0], -1)
+        target = self.norms[0](target + self.dropouts[0](target))
+        target = self.norms[1](target + self.dropouts[1](self.attention(target, memory, memory)[0]))
+        target = self.norms[2](target + self.dropouts[2](self.feed_forward(target)))
+        logits = target.new_zeros(features.shape[0], self.classes)
+        for number, group in enumerate(self.groups):
+            logits[:, group] = self.readouts[number](target[number])
+        return logits
+
+
+def same_weights(ours: nn.Module, literal: LiteralMLDecoder) -> None:
+    """Copy our head's weights into the literal one."""
+    layer = ours.decoder.layers[0]
+    with torch.no_grad():
+        literal.embed.load_state_dict(ours.embed.state_dict())
+        literal.queries.copy_(ours.queries())
+        projections = (layer.attention.query, layer.attention.key_value)
+        literal.attention.in_proj_weight.copy_(torch.cat([projection.weight for projection in projections]))
+        literal.attention.in_proj_bias.copy_(torch.cat([projection.bias for projection in projections]))
+        literal.attention.out_proj.load_state_dict(layer.attention.out.state_dict())
+        for theirs, own in zip(literal.norms, (layer.mixing.norm, layer.norm, layer.feed_forward.norm), strict=True):
+            theirs.load_state_dict(own.state_dict())
+        literal.feed_forward[0].load_state_dict(layer.feed_forward.expand.state_dict())
+        literal.feed_forward[3].load_state_dict(layer.feed_forward.contract.state_dict())
+        for number, group in enumerate(literal.groups):
+            literal.readouts[number].weight.copy_(ours.readout.weight[number, :, : len(group)].T)
+            literal.readouts[number].bias.copy_(ours.readout.bias[group])
+
+
+def main() -> None:
+    """Compare and print the ratios."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--rounds", type=int, default=7)
+    rounds = arguments.parse_args().rounds
+    torch.manual_seed(0)
+    features = torch.randn(16, 2048, 7, 7).to(memory_format=torch.channels_last)
+    targets = (torch.rand(16, 9600) < 0.001).float()
+    ours = create_head("ml-decoder", in_channels=2048, classes=9600, groups=100)
+    literal = LiteralMLDecoder(2048, ours.readout.groups())
+    same_weights(ours, literal)
+    with torch.no_grad():
+        difference = float((ours.eval()(features) - literal.eval()(features)).abs().max())
+    assert difference < 1e-4, difference
+    print(f"largest difference of the logits: {difference:.1e}")
+
+    def inference(head: nn.Module) -> None:
+        with torch.no_grad():
+            head(features)
+
+    def step(head: nn.Module) -> None:
+        head.zero_grad(set_to_none=True)
+        asymmetric_loss(head(features), targets).backward()
+
+    report("inference", {"ours": lambda: inference(ours), "literal": lambda: inference(literal)}, rounds)
+    ours.train()
+    literal.train()
+    report("training step", {"ours": lambda: step(ours), "literal": lambda: step(literal)}, rounds)
+
+
+def report(what: str, rivals: dict, rounds: int) -> None:
+    """Print the times of one comparison."""
+    best = best_seconds(rivals, rounds=rounds)
+    print(f"{what}: ours {best['ours'] * 1e3:.1f} ms, literal {best['literal'] * 1e3:.1f} ms, "
+          f"{best['literal'] / best['ours']:.2f} times as fast")
+
+
+if __name__ == "__main__":
+    main()

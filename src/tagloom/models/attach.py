@@ -1,0 +1,59 @@
+"""A drop-in for timm users: any timm model with one of our heads in place of its classifier."""
+
+from typing import Any, cast
+
+from torch import Tensor, nn
+
+from tagloom.errors import TaggerError
+from tagloom.models.backbone import feature_maps
+from tagloom.models.heads import Head, create_head
+
+
+class HeadedModel(nn.Module):
+    """A timm model without its classifier, and a head: normalised images in, logits out.
+
+    Attributes:
+        net: The timm model.
+        head: The head.
+        num_classes: Number of labels N.
+        pretrained_cfg: The timm model's own, so that `timm.data.resolve_model_data_config` works as before.
+    """
+
+    def __init__(self, net: nn.Module, head: nn.Module, classes: int) -> None:
+        super().__init__()
+        self.net = net
+        self.head = head
+        self.num_classes = classes
+        self.pretrained_cfg = getattr(net, "pretrained_cfg", {})
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Map images (B, 3, H, W), normalised as the timm model wants them, to logits (B, N)."""
+        head = cast(Head, self.head)
+        last, stages = feature_maps(self.net, images, head.stages)
+        return head.classify(*head.summarise(last, *stages))
+
+
+def attach_head(model: nn.Module, name: str, *, classes: int, **options: Any) -> HeadedModel:
+    """Put a head in the place of a timm model's classifier, convolutional or transformer.
+
+    The model keeps its weights and its way of taking images. It is not copied: it loses its own classifier.
+
+    Args:
+        model: Any model of `timm.create_model`.
+        name: A head, for example "ml-decoder"; a key of `tagloom.models.heads.HEADS`.
+        classes: Number of labels N.
+        options: The head's own options.
+
+    >>> import timm, torch
+    >>> model = attach_head(timm.create_model("test_vit"), "ml-decoder", classes=30, groups=10)
+    >>> model(torch.zeros(2, 3, 160, 160)).shape
+    torch.Size([2, 30])
+    """
+    if not all(hasattr(model, needed) for needed in ("forward_features", "reset_classifier", "num_features")):
+        raise TaggerError(
+            f"a {type(model).__name__} is no timm model: it has no forward_features, reset_classifier or num_features. "
+            "Use tagloom.create_head on its feature map instead."
+        )
+    head = create_head(name, in_channels=cast(int, model.num_features), classes=classes, **options)
+    model.reset_classifier(0)  # type: ignore[operator]
+    return HeadedModel(model, head, classes)

@@ -1,0 +1,69 @@
+"""Which query serves which classes: explicit partitions of the classes into groups. Plain numbers, no tensors."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tagloom.errors import RecipeError, unknown_name
+
+GROUPING_NAMES = ("random", "consecutive")
+DEFAULT_GROUPS = 100
+Grouping = str | Sequence[Sequence[int]]
+
+
+def partition(classes: int, groups: int | None = None, grouping: Grouping = "random", seed: int = 0) -> list[list[int]]:
+    """Divide the classes among the queries.
+
+    Args:
+        classes: Number of classes N.
+        groups: Number of groups K; by default min(100, N), or as many as `grouping` lists.
+        grouping: "random" (a seeded permutation, cut into groups), "consecutive" (class order, cut into groups), or the
+            groups themselves as lists of class numbers. The first two make sizes that differ by at most one; with as
+            many groups as classes both give query k class k, since permuting queries that are alike changes nothing.
+        seed: Decides the permutation of "random".
+
+    Returns:
+        K lists of class numbers; every class is in exactly one, and none is empty.
+
+    >>> partition(5, 2, "consecutive")
+    [[0, 1, 2], [3, 4]]
+    """
+    if not isinstance(grouping, str):
+        return _given(classes, groups, grouping)
+    if grouping not in GROUPING_NAMES:
+        raise RecipeError(unknown_name("grouping", grouping, GROUPING_NAMES) + ", or a list of lists of class numbers")
+    groups = min(DEFAULT_GROUPS, classes) if groups is None else groups
+    if not 1 <= groups <= classes:
+        raise RecipeError(
+            f"groups is {groups} for {classes} classes: every query must serve at least one class, so it must lie "
+            f"between 1 and {classes}."
+        )
+    shuffled = grouping == "random" and groups < classes
+    order = np.random.default_rng(seed).permutation(classes) if shuffled else np.arange(classes)
+    return [part.tolist() for part in np.array_split(order, groups)]
+
+
+def _given(classes: int, groups: int | None, grouping: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Check that the lists hold every class exactly once."""
+    try:
+        parts = [list(part) for part in grouping]
+    except TypeError:
+        raise RecipeError(f"grouping is {grouping!r}: expected a list of lists of class numbers.") from None
+    if groups is not None and groups != len(parts):
+        raise RecipeError(f"groups is {groups}, but grouping lists {len(parts)}: leave groups out.")
+    seen: dict[int, int] = {}
+    for number, part in enumerate(parts):
+        if not part:
+            raise RecipeError(f"group {number} of grouping is empty: its query would serve no class.")
+        for member in part:
+            if not isinstance(member, int | np.integer) or isinstance(member, bool) or not 0 <= member < classes:
+                raise RecipeError(
+                    f"group {number} of grouping holds {member!r}; class numbers run from 0 to {classes - 1}."
+                )
+            if member in seen:
+                raise RecipeError(f"class {member} is in group {seen[member]} and again in group {number} of grouping.")
+            seen[int(member)] = number
+    missing = sorted(set(range(classes)) - set(seen))
+    if missing:
+        raise RecipeError(f"{len(missing)} classes are in no group of grouping, first class {missing[0]}.")
+    return [[int(member) for member in part] for part in parts]

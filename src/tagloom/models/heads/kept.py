@@ -1,0 +1,68 @@
+"""Keeping a result for as long as the tensors it came from stay what they are."""
+
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+T = TypeVar("T", bound=tuple[Tensor | None, ...])
+
+
+class Kept(Generic[T]):
+    """The last result of a function of tensors, computed again only when one of them has changed.
+
+    A change is another storage or another version of it, so loading weights, moving them, optimiser steps and edits in
+    place are all seen. Fused optimisers and writes through `.data` pass by PyTorch's version count; against the former
+    nothing is kept across a run that records gradients, after the latter call `clear`.
+
+    Where a graph is traced the function is simply run: a compiler folds constants by itself. Copies and pickles start
+    empty.
+
+    >>> weight, kept = torch.ones(1), Kept()
+    >>> with torch.no_grad():
+    ...     first = kept([weight], lambda: (weight * 2,))
+    ...     second = kept([weight], lambda: (weight * 2,))
+    ...     changed = kept([weight.add_(1)], lambda: (weight * 2,))
+    >>> first is second, changed
+    (True, (tensor([4.]),))
+    """
+
+    def __init__(self) -> None:
+        self._entry: tuple[list[object], list[Tensor], T] | None = None
+
+    def __call__(self, sources: Sequence[Tensor], compute: Callable[[], T]) -> T:
+        """Give `compute()`, or what it gave before if none of its sources changed."""
+        if torch.compiler.is_compiling():
+            return compute()
+        if torch.is_grad_enabled():
+            self.clear()
+            return compute()
+        state = _state(sources)
+        if state is None:
+            return compute()
+        entry = self._entry
+        if entry is not None and entry[0] == state:
+            return entry[2]
+        result = compute()
+        if all(type(value) is Tensor for value in result if value is not None):  # never keep a fake tensor of a tracer
+            # Holding the sources' storages keeps their addresses from being given to other tensors.
+            self._entry = (state, [source.detach() for source in sources], result)
+        return result
+
+    def clear(self) -> None:
+        """Forget the result."""
+        self._entry = None
+
+    def __reduce__(self) -> tuple[type["Kept[T]"], tuple[()]]:
+        return Kept, ()
+
+
+def _state(sources: Sequence[Tensor]) -> list[object] | None:
+    """Give what changes when a source does, or when matmuls run in another precision; None if that cannot be told."""
+    device = sources[0].device.type
+    try:
+        precision = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+        return [precision, *((source.data_ptr(), source._version) for source in sources)]
+    except RuntimeError:  # on the meta device, inside torch.func, or of tensors made in inference mode
+        return None

@@ -1,0 +1,250 @@
+"""The named query heads: small functions that compose queries, decoder and readout with a paper's defaults."""
+
+from functools import partial
+from typing import cast
+
+from tagloom.errors import RecipeError
+from tagloom.models.heads.decoder import create_decoder
+from tagloom.models.heads.grouping import Grouping
+from tagloom.models.heads.queries import WordVectors, create_queries
+from tagloom.models.heads.query_head import QueryHead
+from tagloom.models.heads.readout import create_readout
+
+
+def query(
+    in_channels: int,
+    classes: int,
+    queries: str = "learnable",
+    decoder: str = "cross-attention",
+    readout: str = "per-class",
+    width: int | None = 768,
+    feed_forward: int | None = 2048,
+    attention_heads: int = 8,
+    encoder_layers: int | None = None,
+    decoder_layers: int | None = None,
+    queries_as_position: bool = False,
+    positions: bool = False,
+    rectify: bool = True,
+    dropout: float = 0.1,
+    feature_dropout: float = 0.0,
+    groups: int | None = None,
+    grouping: Grouping | None = None,
+    grouping_seed: int | None = None,
+    word_vectors: WordVectors | None = None,
+) -> QueryHead:
+    """Compose a head of any queries, decoder and readout that fit together; the other presets are calls of this one.
+
+    Args:
+        in_channels: Channels C of the feature map.
+        classes: Number of labels N.
+        queries: "learnable", "fixed" (random, frozen) or "words" (from `word_vectors`).
+        decoder: "cross-attention", "self-attention" (among the queries, then cross-attention), or "tokens" (queries and
+            features together through encoder layers).
+        readout: "per-class", "group" or "shared".
+        width: Token width D; None for C.
+        feed_forward: Hidden width of feed-forward layers; None for 4 D.
+        attention_heads: Heads of every attention; must divide the width.
+        encoder_layers: Self-attention layers over the features: by default none, and 3 for "tokens".
+        decoder_layers: Layers in which the queries read the features: by default 1; "tokens" has none.
+        queries_as_position: Start from zero and add the queries wherever the tokens ask (DETR, Query2Label).
+        positions: Add 2-D sine positions to keys.
+        rectify: ReLU after the embedding of the features.
+        dropout: On every residual branch and in feed-forward layers.
+        feature_dropout: Share of the incoming map's channels that are dropped whole.
+        groups: Number of queries K of readout "group"; by default min(100, N).
+        grouping: Of readout "group": "random" (default), "consecutive", or a list of lists of class numbers.
+        grouping_seed: Decides the "random" groups; 0 by default.
+        word_vectors: (K, d_w), one row per query; for queries "words".
+    """
+    width = in_channels if width is None else width
+    sizes = {"width": width, "feed_forward": feed_forward, "attention_heads": attention_heads, "groups": groups}
+    _check_whole(sizes, least=1)
+    _check_whole({"encoder_layers": encoder_layers, "decoder_layers": decoder_layers, "grouping_seed": grouping_seed})
+    _check_share({"dropout": dropout, "feature_dropout": feature_dropout})
+    asked_by = create_readout(readout, width, classes, groups=groups, grouping=grouping, grouping_seed=grouping_seed)
+    count = cast(int, asked_by.queries)
+    if queries == "words" and count < classes and grouping in (None, "random"):
+        raise RecipeError(
+            f"word vectors for {count} random groups have no known order: set grouping to 'consecutive' or to a list "
+            f"of lists, or groups to {classes}."
+        )
+    return QueryHead(
+        in_channels,
+        width,
+        create_queries(queries, count, width, word_vectors),
+        create_decoder(
+            decoder,
+            width,
+            attention_heads=attention_heads,
+            feed_forward=4 * width if feed_forward is None else feed_forward,
+            dropout=dropout,
+            encoder_layers=encoder_layers,
+            decoder_layers=decoder_layers,
+            queries_as_position=queries_as_position,
+            positions=positions,
+        ),
+        asked_by,
+        rectify=rectify,
+        feature_dropout=feature_dropout,
+    )
+
+
+def ml_decoder(
+    in_channels: int,
+    classes: int,
+    groups: int | None = None,
+    grouping: Grouping = "random",
+    grouping_seed: int = 0,
+    queries: str = "fixed",
+    width: int = 768,
+    feed_forward: int = 2048,
+    attention_heads: int = 8,
+    decoder_layers: int = 1,
+    dropout: float = 0.1,
+    feature_dropout: float = 0.0,
+    word_vectors: WordVectors | None = None,
+) -> QueryHead:
+    """ML-Decoder: its cost does not grow with the labels (Ridnik et al., 2021, Eq. 4). Options as in `query`.
+
+    E = ReLU(W · features + b); q ← LN(q + dropout(q)); q ← LN(q + attention(q, E, E)); q ← LN(q + FFN(q));
+    logit_i = (W_k · q_k)_j + b_i for class i, the j-th of group k.
+    """
+    return query(
+        in_channels,
+        classes,
+        readout="group",
+        groups=groups,
+        grouping=grouping,
+        grouping_seed=grouping_seed,
+        queries=queries,
+        width=width,
+        feed_forward=feed_forward,
+        attention_heads=attention_heads,
+        decoder_layers=decoder_layers,
+        dropout=dropout,
+        feature_dropout=feature_dropout,
+        word_vectors=word_vectors,
+    )
+
+
+# ML-Decoder for CPUs and small data.
+ml_decoder_small = partial(ml_decoder, width=256, feed_forward=512)
+
+
+def transformer_decoder(
+    in_channels: int,
+    classes: int,
+    queries: str = "learnable",
+    width: int = 768,
+    feed_forward: int = 2048,
+    attention_heads: int = 8,
+    decoder_layers: int = 1,
+    dropout: float = 0.1,
+    feature_dropout: float = 0.0,
+    word_vectors: WordVectors | None = None,
+) -> QueryHead:
+    """The transformer decoder that ML-Decoder is measured against (its Eq. 2). Options as in `query`.
+
+    E = ReLU(W · features + b); q ← LN(q + attention(q, q, q)); q ← LN(q + attention(q, E, E)); q ← LN(q + FFN(q));
+    logit_i = w_i · q_i + b_i. Self-attention makes it quadratic in the labels.
+    """
+    return query(
+        in_channels,
+        classes,
+        decoder="self-attention",
+        queries=queries,
+        width=width,
+        feed_forward=feed_forward,
+        attention_heads=attention_heads,
+        decoder_layers=decoder_layers,
+        dropout=dropout,
+        feature_dropout=feature_dropout,
+        word_vectors=word_vectors,
+    )
+
+
+def query2label(
+    in_channels: int,
+    classes: int,
+    queries: str = "learnable",
+    width: int | None = None,
+    feed_forward: int | None = None,
+    attention_heads: int = 4,
+    encoder_layers: int = 1,
+    decoder_layers: int = 2,
+    self_attention: bool = False,
+    dropout: float = 0.1,
+    feature_dropout: float = 0.0,
+    word_vectors: WordVectors | None = None,
+) -> QueryHead:
+    """Query2Label: an encoder, then a decoder that starts from zero (Liu et al., 2021). Options as in `query`.
+
+    E = W · features + b; E ← LN(E + attention(E + s, E + s, E)); E ← LN(E + FFN(E)), with sine positions s;
+    from t = 0, per decoder layer t ← LN(t + attention(t + q, E + s, E)); t ← LN(t + FFN(t));
+    logit_i = w_i · LN(t)_i + b_i. With `self_attention` every decoder layer but the first begins with
+    t ← LN(t + attention(t + q, t + q, t)).
+    """
+    return query(
+        in_channels,
+        classes,
+        decoder="self-attention" if self_attention else "cross-attention",
+        queries=queries,
+        width=width,
+        feed_forward=feed_forward,
+        attention_heads=attention_heads,
+        encoder_layers=encoder_layers,
+        decoder_layers=decoder_layers,
+        queries_as_position=True,
+        positions=True,
+        rectify=False,
+        dropout=dropout,
+        feature_dropout=feature_dropout,
+        word_vectors=word_vectors,
+    )
+
+
+def tf(
+    in_channels: int,
+    classes: int,
+    queries: str = "learnable",
+    width: int = 1024,
+    feed_forward: int | None = None,
+    attention_heads: int = 4,
+    encoder_layers: int = 3,
+    dropout: float = 0.1,
+    feature_dropout: float = 0.0,
+    word_vectors: WordVectors | None = None,
+) -> QueryHead:
+    """TF: class tokens inside an encoder (Xu et al., CPSD, 2022, section 4.1). Options as in `query`.
+
+    x = [q, W · features + b]; per layer x ← LN(x + attention(x + s, x + s, x)); x ← LN(x + FFN(x)), with sine positions
+    s for features and none for class tokens; logit_i = w_i · x_i + b_i. The paper's class tokens are words: take
+    queries "words" with `word_vectors`.
+    """
+    return query(
+        in_channels,
+        classes,
+        decoder="tokens",
+        queries=queries,
+        width=width,
+        feed_forward=feed_forward,
+        attention_heads=attention_heads,
+        encoder_layers=encoder_layers,
+        positions=True,
+        rectify=False,
+        dropout=dropout,
+        feature_dropout=feature_dropout,
+        word_vectors=word_vectors,
+    )
+
+
+def _check_whole(options: dict[str, int | None], least: int = 0) -> None:
+    for name, value in options.items():
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+            raise RecipeError(f"head option {name} is {value!r}; it must be a whole number from {least} on.")
+
+
+def _check_share(options: dict[str, float]) -> None:
+    for name, value in options.items():
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
+            raise RecipeError(f"head option {name} is {value!r}; it must be a number from 0 up to, not including, 1.")

@@ -1,0 +1,121 @@
+"""Readouts: from decoded tokens (B, K, D) to logits (B, N). Each says in `queries` how many tokens K it reads."""
+
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tagloom.errors import RecipeError, unknown_name
+from tagloom.models.heads.grouping import Grouping, partition
+
+
+class PerClassReadout(nn.Module):
+    """logit_i = w_i · q_i + b_i: every class has its own token and its own weights (Query2Label; DETR's way)."""
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.queries = classes
+        self.weight = nn.Parameter(torch.empty(classes, width).uniform_(-1, 1) / math.sqrt(width))
+        self.bias = nn.Parameter(torch.zeros(classes))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Map tokens (B, N, D) to logits (B, N)."""
+        return (tokens * self.weight).sum(dim=-1) + self.bias
+
+
+class GroupReadout(nn.Module):
+    """logit_i = (W_k · q_k)_j + b_i: token k is read out into all the classes of its group (ML-Decoder, Eq. 3).
+
+    One batched matmul, (R, B, D) x (R, D, g), and one gather into class order; a (B, N, D) tensor never exists. R is K
+    where group sizes differ by at most one. A much larger group is spread over several rows of the same token, so that
+    the padding stays below the number of classes however uneven the groups are. Padding is zero and gets no gradient.
+
+    Attributes:
+        group_of: (N,) the group of each class; saved with the head.
+    """
+
+    group_of: Tensor
+    token_of_row: Tensor
+    place_of_class: Tensor
+
+    def __init__(
+        self, width: int, classes: int, groups: int | None = None, grouping: Grouping = "random", grouping_seed: int = 0
+    ) -> None:
+        super().__init__()
+        parts = partition(classes, groups, grouping, grouping_seed)
+        self.queries = len(parts)
+        size = -(-classes // len(parts))
+        group_of = torch.empty(classes, dtype=torch.long)
+        place_of_class = torch.empty(classes, dtype=torch.long)
+        token_of_row: list[int] = []
+        for number, part in enumerate(parts):
+            for first in range(0, len(part), size):
+                members = torch.tensor(part[first : first + size])
+                group_of[members] = number
+                place_of_class[members] = len(token_of_row) * size + torch.arange(len(members))
+                token_of_row.append(number)
+        self.register_buffer("group_of", group_of)
+        self.register_buffer("place_of_class", place_of_class)
+        self.register_buffer("token_of_row", torch.tensor(token_of_row))
+        used = torch.zeros(len(token_of_row) * size)
+        used[place_of_class] = 1 / math.sqrt(width)
+        start = torch.empty(len(token_of_row), width, size).uniform_(-1, 1)
+        self.weight = nn.Parameter(start * used.view(len(token_of_row), 1, size))
+        self.bias = nn.Parameter(torch.zeros(classes))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Map tokens (B, K, D) to logits (B, N)."""
+        if len(self.token_of_row) > self.queries:
+            tokens = tokens.index_select(1, self.token_of_row)
+        rows = torch.bmm(tokens.transpose(0, 1), self.weight)  # (R, B, g)
+        return rows.transpose(0, 1).flatten(1).index_select(1, self.place_of_class) + self.bias
+
+    def groups(self) -> list[list[int]]:
+        """List the classes of each group, in the order of their weights."""
+        in_order = self.place_of_class.argsort()
+        return [in_order[self.group_of[in_order] == number].tolist() for number in range(self.queries)]
+
+
+class SharedReadout(nn.Module):
+    """logit_i = w · q_i + b with one w for all: works for any queries, in any number (ML-Decoder, section 2.3.3)."""
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.queries = classes
+        self.linear = nn.Linear(width, 1)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Map tokens (B, K, D) to logits (B, K)."""
+        logits: Tensor = self.linear(tokens).squeeze(-1)
+        return logits
+
+
+READOUTS: dict[str, Callable[..., nn.Module]] = {
+    "per-class": PerClassReadout,
+    "group": GroupReadout,
+    "shared": SharedReadout,
+}
+
+
+def create_readout(kind: str, width: int, classes: int, **options: Any) -> nn.Module:
+    """Make a readout by name.
+
+    Args:
+        kind: A key of `READOUTS`.
+        width: D.
+        classes: N.
+        options: The readout's own, for example `groups`; None counts as not given.
+    """
+    if kind not in READOUTS:
+        raise RecipeError(unknown_name("readout", kind, READOUTS))
+    given = {name: value for name, value in options.items() if value is not None}
+    allowed = inspect.signature(READOUTS[kind]).parameters
+    for name in given:
+        if name not in allowed:
+            owners = [other for other, build in READOUTS.items() if name in inspect.signature(build).parameters]
+            raise RecipeError(f"readout '{kind}' has no option '{name}'; it belongs to readout {', '.join(owners)}.")
+    return READOUTS[kind](width, classes, **given)

@@ -1,0 +1,58 @@
+"""What many tests share: a small set of drawn scenes, and one tagger that was trained on them."""
+
+import copy
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch is imported later, inside the tests that need it
+
+SIZE = 64
+"""Side of the pictures that the shared tagger sees: small, so that extraction takes seconds."""
+
+QUICK = {
+    "name": "quick-test",
+    "preprocess": {"size": SIZE},
+    "data": {"holdout": 0.2},
+    "loss": {"name": "soft-margin"},
+    "optimiser": {"name": "sgd", "learning_rate": 0.1, "weight_decay": 0.0},
+    "training": {"epochs": 4, "batch_size": 16, "select": "last"},
+}
+"""A recipe like `quick`, for small pictures and few epochs."""
+
+
+@pytest.fixture(scope="session")
+def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of scenes: 60 to train on, 16 to validate, 12 in each test file."""
+    from tagloom.data.scenes import SceneSettings, write_scenes
+
+    folder = tmp_path_factory.mktemp("scenes") / "scenes"
+    return write_scenes(folder, train=60, val=16, test=12, settings=SceneSettings(size=96))
+
+
+@pytest.fixture(scope="session")
+def feature_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A feature cache that all tests share, so that each picture goes through the backbone once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory: pytest.TempPathFactory, scenes: Path, feature_cache: Path) -> Path:
+    """The folder of a tagger: bundled EfficientNet-Lite0, frozen, with a linear head. Copy it before changing it."""
+    pytest.importorskip("torch")
+    from tagloom.recipe import recipe_from_dict
+    from tagloom.training.plan import RunPlan
+    from tagloom.training.run import train
+
+    out = tmp_path_factory.mktemp("runs") / "finished"
+    plan = RunPlan(str(scenes / "train.csv"), str(scenes / "val.csv"), recipe_from_dict(QUICK))
+    train(plan, out, cache_folder=feature_cache)
+    return out
+
+
+@pytest.fixture
+def quick() -> dict[str, Any]:
+    """The recipe of the shared tagger as plain data, to be changed by a test."""
+    return copy.deepcopy(QUICK)

@@ -1,0 +1,152 @@
+"""Many pictures are read in order, ahead of time, and one that cannot be read is reported in its place."""
+
+import io
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tagloom.data.images import open_image
+from tagloom.data.reading import check_broken, read_pictures
+from tagloom.data.transforms import Preprocess, decode_size, prepare
+from tagloom.errors import DataError, ImageError
+
+PREPROCESS = Preprocess(size=16)
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> list[Path]:
+    """Ten small pictures, each of its own noise."""
+    rng = np.random.default_rng(0)
+    paths = [tmp_path / f"{number}.png" for number in range(10)]
+    for path in paths:
+        Image.fromarray(rng.integers(0, 256, (20, 30, 3), dtype=np.uint8)).save(path)
+    return paths
+
+
+def collect(sources, **options):
+    """All batches as one: places, pixels and errors."""
+    batches = list(read_pictures(sources, PREPROCESS, **options))
+    places = [place for batch in batches for place in batch.places]
+    pixels = np.concatenate([batch.pixels for batch in batches])
+    return places, pixels, [entry for batch in batches for entry in batch.errors]
+
+
+def expected(paths):
+    return np.stack([prepare(open_image(path), PREPROCESS) for path in paths])
+
+
+@pytest.mark.parametrize("threads", [0, 1, 3])
+@pytest.mark.parametrize("batch_size", [1, 3, 10, 64])
+def test_pictures_come_in_order_whatever_the_batch_and_the_threads(pictures, batch_size, threads):
+    places, pixels, errors = collect(pictures, batch_size=batch_size, threads=threads)
+    assert places == list(range(10))
+    assert not errors
+    np.testing.assert_array_equal(pixels, expected(pictures))
+
+
+def test_paths_bytes_and_images_give_the_same_pixels(pictures):
+    path = pictures[0]
+    sources = [path, str(path), path.read_bytes(), Image.open(path)]
+    _, pixels, _ = collect(sources)
+    for row in pixels:
+        np.testing.assert_array_equal(row, pixels[0])
+
+
+def test_an_unreadable_picture_is_reported_in_its_place_and_not_replaced(pictures):
+    pictures[3].write_bytes(b"no picture")
+    pictures[7].unlink()
+    places, pixels, errors = collect(pictures, batch_size=4)
+    assert places == [0, 1, 2, 4, 5, 6, 8, 9]
+    assert [(place, error.reason) for place, error in errors] == [(3, "format"), (7, "missing")]
+    assert errors[0][1].path == str(pictures[3])
+    np.testing.assert_array_equal(pixels, expected([pictures[place] for place in places]))
+
+
+def test_a_batch_of_nothing_but_unreadable_pictures_is_empty_and_shaped(tmp_path):
+    (batch,) = read_pictures([tmp_path / "a.png", tmp_path / "b.png"], PREPROCESS)
+    assert batch.pixels.shape == (0, 16, 16, 3)
+    assert [place for place, _ in batch.errors] == [0, 1]
+
+
+def test_no_sources_give_no_batches():
+    assert list(read_pictures([], PREPROCESS)) == []
+
+
+def test_flip_gives_the_mirror_image(pictures):
+    _, plain, _ = collect(pictures)
+    _, mirrored, _ = collect(pictures, flip=True)
+    np.testing.assert_array_equal(mirrored, plain[:, :, ::-1])
+
+
+def test_a_large_jpeg_is_decoded_as_large_as_the_crop_needs():
+    rng = np.random.default_rng(0)
+    stream = io.BytesIO()
+    Image.fromarray(rng.integers(0, 256, (512, 512, 3), dtype=np.uint8)).save(stream, "JPEG")
+    preprocess = Preprocess(size=32, fit="crop", crop_share=0.25)
+    (batch,) = read_pictures([stream.getvalue()], preprocess)
+    enough = prepare(open_image(stream.getvalue(), at_least=decode_size(preprocess)), preprocess)
+    too_small = prepare(open_image(stream.getvalue(), at_least=(32, 32)), preprocess)
+    np.testing.assert_array_equal(batch.pixels[0], enough)
+    assert (enough != too_small).any()
+
+
+def test_a_generator_is_read_only_a_few_batches_ahead(pictures):
+    taken = []
+
+    def sources():
+        for number in range(1000):
+            taken.append(number)
+            yield pictures[number % 10]
+
+    batches = read_pictures(sources(), PREPROCESS, batch_size=2)
+    next(batches)
+    assert len(taken) <= 3 * 2
+    batches.close()
+
+
+def test_leaving_early_ends_the_threads(pictures):
+    batches = read_pictures(pictures, PREPROCESS, batch_size=1)
+    next(batches)
+    batches.close()
+    deadline = time.monotonic() + 5
+    while any(thread.name.startswith("tagloom-read") for thread in threading.enumerate()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_fault_in_the_sources_reaches_the_caller(pictures):
+    def sources():
+        yield pictures[0]
+        raise RuntimeError("the disk caught fire")
+
+    with pytest.raises(RuntimeError, match="caught fire"):
+        list(read_pictures(sources(), PREPROCESS, batch_size=1))
+
+
+def errors(count: int) -> list[tuple[int, ImageError]]:
+    return [(number, ImageError(f"{number}.jpg", "broken", "is cut off.")) for number in range(count)]
+
+
+@pytest.mark.parametrize(("broken", "count", "allowed"), [(0, 0, 0.05), (0, 10, 0.0), (5, 100, 0.05), (9, 10, 0.9)])
+def test_a_share_up_to_the_allowed_one_passes(broken, count, allowed):
+    check_broken(errors(broken), count, allowed, "table.csv")
+
+
+@pytest.mark.parametrize(("broken", "count", "allowed"), [(6, 100, 0.05), (1, 10, 0.0), (10, 10, 1.0)])
+def test_a_greater_share_and_all_of_them_are_refused(broken, count, allowed):
+    with pytest.raises(DataError, match=rf"table\.csv: {broken} of {count} images cannot be read"):
+        check_broken(errors(broken), count, allowed, "table.csv")
+
+
+def test_the_refusal_lists_the_first_images_and_counts_the_others():
+    with pytest.raises(DataError) as caught:
+        check_broken(errors(7), 10, 0.05, "table.csv")
+    message = str(caught.value)
+    assert "4.jpg: is cut off." in message
+    assert "5.jpg" not in message
+    assert "and 2 more" in message
+    assert "tagloom check" in message

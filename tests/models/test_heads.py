@@ -1,0 +1,238 @@
+"""What every head must do, whatever is in it. A new head joins by adding small options to `SMALL`."""
+
+import copy
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from safetensors.torch import load_file, save_file  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
+
+from tagloom.errors import RecipeError  # noqa: E402
+from tagloom.inference.onnx import OnnxNetwork  # noqa: E402
+from tagloom.losses import asymmetric_loss  # noqa: E402
+from tagloom.models.backbone import create_backbone  # noqa: E402
+from tagloom.models.export import export_onnx  # noqa: E402
+from tagloom.models.heads import HEADS, create_head, head_options  # noqa: E402
+from tagloom.models.tagger import TaggerNetwork  # noqa: E402
+from tagloom.recipe import HEAD_NAMES  # noqa: E402
+
+CHANNELS = 8
+CLASSES = 7
+SIZES = {"width": 16, "feed_forward": 24, "attention_heads": 2}
+SMALL: dict[str, dict[str, object]] = {
+    "gap": {},
+    "ml-decoder": {**SIZES, "groups": 3},
+    "ml-decoder-small": {**SIZES, "groups": 3, "grouping": "consecutive"},
+    "transformer-decoder": SIZES,
+    "query2label": SIZES,
+    "tf": {**SIZES, "encoder_layers": 2},
+    "query": {**SIZES, "encoder_layers": 1, "decoder": "self-attention", "readout": "shared", "positions": True},
+}
+BATCHES = (1, 2, 7)
+
+every_head = pytest.mark.parametrize("name", SMALL)
+
+
+def small_head(name: str, classes: int = CLASSES, channels: int = CHANNELS, seed: int = 0) -> nn.Module:
+    """Make a head with small options and weights that are nowhere zero, in eval mode."""
+    options = {option: value for option, value in SMALL[name].items() if option != "groups" or classes >= 3}
+    torch.manual_seed(seed)
+    head = create_head(name, in_channels=channels, classes=classes, **options)
+    for parameter in head.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    return head.eval()
+
+
+def features(batch: int, channels: int = CHANNELS, height: int = 3, width: int = 4) -> Tensor:
+    return torch.randn(batch, channels, height, width, generator=torch.Generator().manual_seed(batch))
+
+
+def test_every_head_is_in_this_file_and_in_recipes() -> None:
+    assert set(SMALL) == set(HEADS)
+    assert sorted(HEAD_NAMES) == sorted(HEADS)
+
+
+@every_head
+@pytest.mark.parametrize("classes", [1, 2, 7, 13])
+def test_gives_one_finite_logit_per_class(name: str, classes: int) -> None:
+    head = small_head(name, classes)
+    for batch in BATCHES:
+        logits = head(features(batch))
+        assert logits.shape == (batch, classes)
+        assert logits.isfinite().all()
+
+
+@every_head
+def test_forward_is_summarise_then_classify(name: str) -> None:
+    head, images = small_head(name), features(2)
+    summary = head.summarise(images)
+    assert torch.equal(head(images), head.classify(*summary))
+    assert len(summary) == len(head.summary) == len(head.scales)
+
+
+@every_head
+def test_every_parameter_gets_a_gradient(name: str) -> None:
+    head = small_head(name).train()
+    asymmetric_loss(head(features(4)), torch.eye(4, CLASSES)).backward()
+    for label, parameter in head.named_parameters():
+        assert parameter.grad is not None, label
+        assert parameter.grad.isfinite().all(), label
+        assert parameter.grad.abs().max() > 1e-8, label
+
+
+@every_head
+def test_unknown_labels_give_no_gradient(name: str) -> None:
+    head = small_head(name)
+    images = features(2).requires_grad_()
+    logits = head(images)
+    known = torch.ones(2, CLASSES, dtype=torch.bool)
+    known[:, 2] = False
+    # The same loss without the unknown class at all must give the same gradients everywhere.
+    rest = [number for number in range(CLASSES) if number != 2]
+    targets = torch.eye(2, CLASSES)
+    masked = torch.autograd.grad(asymmetric_loss(logits, targets, known=known), images, retain_graph=True)[0]
+    without = torch.autograd.grad(asymmetric_loss(logits[:, rest], targets[:, rest]), images)[0]
+    torch.testing.assert_close(masked, without)
+
+
+@every_head
+def test_eval_mode_repeats_itself_and_train_mode_drops_at_random(name: str) -> None:
+    if "dropout" not in head_options(name):
+        pytest.skip("has no dropout")
+    torch.manual_seed(0)
+    head = create_head(name, in_channels=CHANNELS, classes=CLASSES, **SMALL[name] | {"dropout": 0.5})
+    for parameter in head.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    images = features(3)
+    assert torch.equal(head.eval()(images), head(images))
+    assert not torch.allclose(head.train()(images), head(images))
+
+
+@every_head
+def test_an_image_does_not_see_its_batch(name: str) -> None:
+    head, images = small_head(name), features(5)
+    together = head(images)
+    for row in range(5):
+        torch.testing.assert_close(head(images[row : row + 1])[0], together[row], rtol=1e-5, atol=1e-5)
+
+
+@every_head
+def test_memory_layout_does_not_matter(name: str) -> None:
+    head, images = small_head(name), features(3)
+    other = images.to(memory_format=torch.channels_last)
+    assert not other.is_contiguous()
+    torch.testing.assert_close(head(other), head(images), rtol=1e-5, atol=1e-5)
+
+
+@every_head
+def test_takes_features_that_a_cache_kept_in_half_precision(name: str) -> None:
+    head, images = small_head(name), features(3).half()
+    torch.testing.assert_close(head(images), head(images.float()), rtol=0.01, atol=0.001)
+
+
+@every_head
+def test_standardises_with_its_scale(name: str) -> None:
+    plain, scaled, images = small_head(name), small_head(name), features(6)
+    scaled.scales[0].fit([plain.summarise(images)[0]])
+    moved = plain.scales[0]
+    assert not torch.allclose(scaled(images), plain(images))
+    moved.mean.copy_(scaled.scales[0].mean)
+    moved.deviation.copy_(scaled.scales[0].deviation)
+    assert torch.equal(scaled(images), plain(images))
+
+
+@every_head
+def test_saving_and_loading_gives_the_same_bits(name: str, tmp_path: Path) -> None:
+    head, images = small_head(name, seed=1), features(2)
+    save_file(head.state_dict(), tmp_path / "head.safetensors")
+    other = small_head(name, seed=2)
+    with torch.no_grad():
+        assert not torch.equal(other(images), head(images))
+        other.load_state_dict(load_file(tmp_path / "head.safetensors"))
+        assert torch.equal(other(images), head(images))
+
+
+@every_head
+def test_copies_are_independent(name: str) -> None:
+    head, images = small_head(name), features(2)
+    with torch.no_grad():
+        before = head(images)
+        other = copy.deepcopy(head)
+        for parameter in other.parameters():
+            parameter.mul_(1.5)
+        assert torch.equal(head(images), before)
+        assert not torch.allclose(other(images), before)
+
+
+@every_head
+def test_exports_with_a_free_batch(name: str) -> None:
+    head = small_head(name)
+    shapes = ({0: torch.export.Dim("batch", min=1)},)
+    with torch.no_grad():
+        program = torch.export.export(head, (features(2),), dynamic_shapes=shapes).module()
+        for batch in BATCHES:
+            torch.testing.assert_close(program(features(batch)), head(features(batch)), rtol=1e-5, atol=1e-5)
+
+
+class TinyBackbone(nn.Module):
+    """One convolution in the place of a backbone: what is exported here is the head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(3, CHANNELS, 8, stride=8)
+
+    def forward_stages(self, pixels: Tensor, stages: tuple[int, ...]) -> tuple[Tensor, list[Tensor]]:
+        return self.convolution(pixels.float() / 255), []
+
+
+@every_head
+def test_onnx_runtime_computes_the_same(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    network = TaggerNetwork(TinyBackbone(), small_head(name)).eval()
+    export_onnx(network, tmp_path / "model.onnx", size=32)
+    exported = OnnxNetwork(tmp_path / "model.onnx")
+    pictures = np.random.default_rng(1).integers(0, 256, (max(BATCHES), 32, 32, 3), dtype=np.uint8)
+    with torch.no_grad():
+        ours = network(torch.from_numpy(pictures)).numpy()
+    assert np.ptp(ours) > 0.01
+    for batch in BATCHES:
+        np.testing.assert_allclose(exported(pictures[:batch])[0], ours[:batch], rtol=1e-4, atol=1e-5)
+
+
+def test_a_query_head_on_a_timm_backbone_computes_the_same_in_onnx_runtime(tmp_path: Path) -> None:
+    backbone = create_backbone("test_efficientnet", "none", size=64)
+    network = TaggerNetwork(backbone, small_head("ml-decoder", channels=backbone.out_channels))
+    assert export_onnx(network, tmp_path / "model.onnx", size=64) < 1e-4
+
+
+@pytest.mark.slow
+@every_head
+def test_compiles_whole_with_a_free_batch(name: str) -> None:
+    head = small_head(name)
+    torch.compiler.reset()
+    compiled = torch.compile(head, fullgraph=True, dynamic=True, backend="aot_eager")
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(features(2)), head(features(2)), rtol=1e-5, atol=1e-5)
+        with torch.compiler.set_stance("fail_on_recompile"):
+            torch.testing.assert_close(compiled(features(7)), head(features(7)), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a compiler")
+@pytest.mark.slow
+def test_inductor_computes_the_same() -> None:
+    head, images = small_head("ml-decoder"), features(2)
+    torch.compiler.reset()
+    compiled = torch.compile(head, fullgraph=True, dynamic=True)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(images), head(images), rtol=1e-4, atol=1e-5)
+
+
+@every_head
+def test_wrong_options_are_refused_with_the_right_ones(name: str) -> None:
+    with pytest.raises(RecipeError, match="dropout"):
+        create_head(name, in_channels=CHANNELS, classes=CLASSES, dropuot=0.1)

@@ -1,0 +1,401 @@
+"""Query heads against plain references: the papers' equations in loops, with the same weights, forward and gradient."""
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import Tensor, nn  # noqa: E402
+
+from tagloom.errors import RecipeError  # noqa: E402
+from tagloom.losses import asymmetric_loss  # noqa: E402
+from tagloom.models.heads import create_head  # noqa: E402
+from tagloom.models.heads.attention import sine_positions  # noqa: E402
+from tagloom.models.heads.grouping import partition  # noqa: E402
+from tagloom.models.heads.readout import GroupReadout  # noqa: E402
+
+CHANNELS, CLASSES, HEIGHT, WIDTH = 6, 7, 3, 4
+SIZES = {"width": 8, "feed_forward": 10, "attention_heads": 2}
+UNEVEN = [[3], [6, 1], [0, 2, 4, 5]]
+WORDS = torch.randn(CLASSES, 5, generator=torch.Generator().manual_seed(3))
+
+
+def make(name: str, **options: object) -> nn.Module:
+    """Make a small head in float64 with weights that are nowhere zero or one, in eval mode."""
+    torch.manual_seed(0)
+    head = create_head(name, in_channels=CHANNELS, classes=CLASSES, **SIZES | options).double()
+    for parameter in head.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return head.eval()
+
+
+def images(batch: int = 2) -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(batch, CHANNELS, HEIGHT, WIDTH, generator=generator, dtype=torch.float64)
+
+
+def linear(vector: Tensor, layer: nn.Linear) -> Tensor:
+    return layer.weight @ vector + layer.bias
+
+
+def norm(vector: Tensor, layer: nn.LayerNorm) -> Tensor:
+    spread = ((vector - vector.mean()) ** 2).mean()
+    return (vector - vector.mean()) / torch.sqrt(spread + layer.eps) * layer.weight + layer.bias
+
+
+def attend(queries: list[Tensor], keys: list[Tensor], values: list[Tensor], attention: nn.Module) -> list[Tensor]:
+    """Multi-head attention, Eq. 1 of ML-Decoder, one head, one query and one key at a time."""
+    width = len(queries[0])
+    d = width // attention.heads
+    weight, bias = attention.key_value.weight, attention.key_value.bias
+    q = [linear(query, attention.query) for query in queries]
+    k = [weight[:width] @ key + bias[:width] for key in keys]
+    v = [weight[width:] @ value + bias[width:] for value in values]
+    outputs = []
+    for query in q:
+        heads = []
+        for number in range(attention.heads):
+            part = slice(number * d, (number + 1) * d)
+            scores = torch.stack([query[part] @ key[part] / math.sqrt(d) for key in k])
+            shares = torch.exp(scores) / torch.exp(scores).sum()
+            heads.append(sum(share * value[part] for share, value in zip(shares, v, strict=True)))
+        outputs.append(linear(torch.cat(heads), attention.out))
+    return outputs
+
+
+def self_attend(tokens: list[Tensor], positions: list[Tensor], block: nn.Module) -> list[Tensor]:
+    placed = [token + position for token, position in zip(tokens, positions, strict=True)]
+    mixed = attend(placed, placed, tokens, block.attention)
+    return [norm(token + change, block.norm) for token, change in zip(tokens, mixed, strict=True)]
+
+
+def feed_forward(tokens: list[Tensor], block: nn.Module) -> list[Tensor]:
+    return [
+        norm(token + linear(torch.clamp(linear(token, block.expand), min=0), block.contract), block.norm)
+        for token in tokens
+    ]
+
+
+def cross_attend(
+    target: list[Tensor], asking: list[Tensor], keys: list[Tensor], values: list[Tensor], layer: nn.Module
+) -> list[Tensor]:
+    gathered = attend(asking, keys, values, layer.attention)
+    target = [norm(token + change, layer.norm) for token, change in zip(target, gathered, strict=True)]
+    return feed_forward(target, layer.feed_forward)
+
+
+def tokens_of(image: Tensor) -> list[Tensor]:
+    return [image[:, y, x] for y in range(HEIGHT) for x in range(WIDTH)]
+
+
+def places() -> list[Tensor]:
+    """DETR's normalised sine positions, one number at a time."""
+    half = SIZES["width"] // 2
+    grid = []
+    for y in range(1, HEIGHT + 1):
+        for x in range(1, WIDTH + 1):
+            numbers = []
+            for step in (2 * math.pi * y / HEIGHT, 2 * math.pi * x / WIDTH):
+                for channel in range(half):
+                    angle = step / 10_000 ** (2 * (channel // 2) / half)
+                    numbers.append(math.sin(angle) if channel % 2 == 0 else math.cos(angle))
+            grid.append(torch.tensor(numbers, dtype=torch.float64))
+    return grid
+
+
+def per_class(tokens: list[Tensor], readout: nn.Module) -> Tensor:
+    return torch.stack([readout.weight[i] @ token + readout.bias[i] for i, token in enumerate(tokens)])
+
+
+def query_vectors(head: nn.Module) -> list[Tensor]:
+    if hasattr(head.queries, "words"):
+        return [torch.clamp(linear(word, head.queries.linear), min=0) for word in head.queries.words]
+    return list(head.queries.vectors)
+
+
+def ml_decoder_by_loops(head: nn.Module, image: Tensor) -> Tensor:
+    memory = [torch.clamp(linear(token, head.embed), min=0) for token in tokens_of(image)]
+    target = query_vectors(head)
+    for layer in head.decoder.layers:
+        target = [norm(query + query, layer.mixing.norm) for query in target]
+        target = cross_attend(target, target, memory, memory, layer)
+    parts = head.readout.groups()
+    logits = [torch.zeros((), dtype=torch.float64)] * CLASSES
+    for k, part in enumerate(parts):
+        for i in part:
+            place = int(head.readout.place_of_class[i])
+            row, j = divmod(place, head.readout.weight.shape[2])
+            assert int(head.readout.token_of_row[row]) == k
+            logits[i] = head.readout.weight[row, :, j] @ target[k] + head.readout.bias[i]
+    return torch.stack(logits)
+
+
+def transformer_decoder_by_loops(head: nn.Module, image: Tensor) -> Tensor:
+    memory = [torch.clamp(linear(token, head.embed), min=0) for token in tokens_of(image)]
+    target = query_vectors(head)
+    for layer in head.decoder.layers:
+        target = self_attend(target, [torch.zeros_like(query) for query in target], layer.mixing)
+        target = cross_attend(target, target, memory, memory, layer)
+    return per_class(target, head.readout)
+
+
+def query2label_by_loops(head: nn.Module, image: Tensor) -> Tensor:
+    memory = [linear(token, head.embed) for token in tokens_of(image)]
+    for layer in head.decoder.encoder:
+        memory = feed_forward(self_attend(memory, places(), layer.self_attention), layer.feed_forward)
+    keys = [token + place for token, place in zip(memory, places(), strict=True)]
+    queries = query_vectors(head)
+    target = [torch.zeros_like(query) for query in queries]
+    for layer in head.decoder.layers:
+        if layer.mixing is not None:
+            target = self_attend(target, queries, layer.mixing)
+        asking = [token + query for token, query in zip(target, queries, strict=True)]
+        target = cross_attend(target, asking, keys, memory, layer)
+    return per_class([norm(token, head.decoder.norm) for token in target], head.readout)
+
+
+def tf_by_loops(head: nn.Module, image: Tensor) -> Tensor:
+    queries = query_vectors(head)
+    tokens = queries + [linear(token, head.embed) for token in tokens_of(image)]
+    positions = [torch.zeros_like(query) for query in queries] + places()
+    for layer in head.decoder.layers:
+        tokens = feed_forward(self_attend(tokens, positions, layer.self_attention), layer.feed_forward)
+    return per_class(tokens[:CLASSES], head.readout)
+
+
+def shared_by_loops(head: nn.Module, image: Tensor) -> Tensor:
+    memory = [torch.clamp(linear(token, head.embed), min=0) for token in tokens_of(image)]
+    layer = head.decoder.layers[0]
+    target = [norm(query + query, layer.mixing.norm) for query in query_vectors(head)]
+    target = cross_attend(target, target, memory, memory, layer)
+    return torch.cat([linear(token, head.readout.linear) for token in target])
+
+
+CASES = {
+    "ml-decoder": ("ml-decoder", {"groups": 3}, ml_decoder_by_loops),
+    "ml-decoder, a query per class": ("ml-decoder", {}, ml_decoder_by_loops),
+    "ml-decoder, learnable, two layers": (
+        "ml-decoder",
+        {"groups": 2, "queries": "learnable", "decoder_layers": 2, "grouping": "consecutive"},
+        ml_decoder_by_loops,
+    ),
+    "ml-decoder, uneven groups": ("ml-decoder", {"grouping": UNEVEN}, ml_decoder_by_loops),
+    "ml-decoder-small": ("ml-decoder-small", {"groups": 4}, ml_decoder_by_loops),
+    "ml-decoder, words": ("ml-decoder", {"queries": "words", "word_vectors": WORDS}, ml_decoder_by_loops),
+    "transformer-decoder": ("transformer-decoder", {"decoder_layers": 2}, transformer_decoder_by_loops),
+    "query2label": ("query2label", {}, query2label_by_loops),
+    "query2label, self-attention": ("query2label", {"self_attention": True}, query2label_by_loops),
+    "tf": ("tf", {}, tf_by_loops),
+    "tf, words": ("tf", {"queries": "words", "word_vectors": WORDS.tolist(), "encoder_layers": 1}, tf_by_loops),
+    "zero-shot": ("query", {"queries": "words", "word_vectors": WORDS, "readout": "shared"}, shared_by_loops),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_equals_the_papers_equations_forward_and_gradient(case: str) -> None:
+    name, options, reference = CASES[case]
+    head = make(name, **options)
+    inputs = images().requires_grad_()
+    sources = [inputs, *head.parameters()]
+    weights = torch.randn(2, CLASSES, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    ours = head(inputs)
+    plain = torch.stack([reference(head, image) for image in inputs])
+    torch.testing.assert_close(ours, plain, rtol=1e-9, atol=1e-9)
+    for mine, theirs in zip(
+        torch.autograd.grad((ours * weights).sum(), sources),
+        torch.autograd.grad((plain * weights).sum(), sources),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, theirs, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_float32_stays_within_a_hundred_thousandth(case: str) -> None:
+    name, options, reference = CASES[case]
+    head = make(name, **options)
+    with torch.no_grad():
+        plain = torch.stack([reference(head, image) for image in images()])
+        torch.testing.assert_close(head.float()(images().float()).double(), plain, rtol=1e-5, atol=1e-5)
+
+
+def test_presets_have_their_papers_sizes() -> None:
+    def parameters(name: str, channels: int = 2048, classes: int = 80) -> int:
+        with torch.device("meta"):
+            head = create_head(name, in_channels=channels, classes=classes)
+        return sum(parameter.numel() for parameter in head.parameters())
+
+    attention, ffn, embed = 4 * 768 * 768 + 4 * 768, 2 * 768 * 2048 + 768 + 2048, 2048 * 768 + 768
+    ml_decoder = embed + attention + ffn + 3 * 2 * 768 + 80 * 768 + 80
+    assert parameters("ml-decoder") == ml_decoder
+    assert parameters("transformer-decoder") == ml_decoder + attention + 80 * 768  # and learnable queries
+    wide_attention, wide_ffn, norm_size = 4 * 2048**2 + 4 * 2048, 8 * 2048**2 + 5 * 2048, 2 * 2048
+    layer = wide_attention + wide_ffn + 2 * norm_size
+    q2l = 2048 * 2048 + 2048 + 3 * layer + norm_size + 80 * 2048 + 80 * 2048 + 80
+    assert parameters("query2label") == q2l
+    with torch.device("meta"):
+        tf = create_head("tf", in_channels=2048, classes=80)
+        small = create_head("ml-decoder-small", in_channels=1280, classes=9600)
+    assert (tf.embed.out_features, len(tf.decoder.layers)) == (1024, 3)
+    assert tf.decoder.layers[0].self_attention.attention.heads == 4
+    assert small.readout.weight.shape == (100, 256, 96)
+    assert small.decoder.layers[0].feed_forward.expand.out_features == 512
+
+
+@pytest.mark.parametrize("name", ["ml-decoder", "transformer-decoder", "query2label", "tf"])
+def test_attention_maps_are_those_that_the_logits_come_from(name: str) -> None:
+    head, inputs = make(name), images(3)
+    maps = head.attention(inputs)
+    assert len(maps) == {"query2label": 2, "tf": 3}.get(name, 1)
+    for weights in maps:
+        assert weights.shape == (3, 2, CLASSES, HEIGHT * WIDTH)
+        assert (weights >= 0).all()
+        total = weights.sum(dim=-1)
+        assert (total < 1).all() if name == "tf" else torch.allclose(total, torch.ones_like(total))
+    recorded: list[Tensor] = []
+    tokens = head.decoder(head.queries, *head._memory(inputs), recorded)
+    torch.testing.assert_close(head.readout(tokens), head(inputs))
+
+
+def test_attention_finds_the_place_that_a_query_asks_for() -> None:
+    head = make("ml-decoder", groups=CLASSES, attention_heads=1, width=8)
+    inputs = torch.zeros(1, CHANNELS, HEIGHT, WIDTH, dtype=torch.float64)
+    inputs[0, :, 1, 2] = 5.0
+    with torch.no_grad():
+        # The first query asks for exactly what place (1, 2) has more of.
+        there = torch.relu(head.embed(inputs[0, :, 1, 2])) - torch.relu(head.embed(inputs[0, :, 0, 0]))
+        attention = head.decoder.layers[0].attention
+        attention.query.weight.zero_()
+        attention.query.bias.copy_(attention.key_value.weight[:8] @ there)
+    assert int(head.attention(inputs)[0][0, 0, 0].argmax()) == 1 * WIDTH + 2
+
+
+def test_group_decoding_uses_every_query_and_never_makes_a_token_per_class() -> None:
+    readout = GroupReadout(width=4, classes=1000, groups=30)
+    tokens = torch.randn(2, 30, 4, requires_grad=True)
+    saved: list[int] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: saved.append(tensor.numel()) or tensor, lambda x: x):
+        logits = readout(tokens)
+    (gradient,) = torch.autograd.grad(logits.sum(), tokens)
+    assert (gradient.abs().sum(dim=(0, 2)) > 0).all()
+    assert max(saved) <= readout.weight.numel() < 2 * 1000 * 4
+
+
+def test_padding_of_uneven_groups_is_bounded_and_never_trained() -> None:
+    uneven = [list(reversed(range(900))), *([number] for number in range(900, 1000))]
+    readout = GroupReadout(width=4, classes=1000, grouping=uneven)
+    columns = readout.weight.shape[0] * readout.weight.shape[2]
+    assert columns < 2 * 1000 + len(uneven)
+    used = torch.zeros(columns, dtype=torch.bool)
+    used[readout.place_of_class] = True
+    assert int(used.sum()) == 1000
+    readout(torch.randn(2, len(uneven), 4)).sum().backward()
+    by_column = readout.weight.grad.transpose(1, 2).reshape(columns, 4)
+    assert (by_column[~used] == 0).all()
+    assert (by_column[used] != 0).all()
+    assert (readout.weight.transpose(1, 2).reshape(columns, 4)[~used] == 0).all()
+    assert readout.groups() == uneven
+
+
+@pytest.mark.parametrize("name", ["transformer-decoder", "query2label", "tf", "ml-decoder"])
+def test_a_class_that_is_unknown_everywhere_trains_nothing_of_its_readout(name: str) -> None:
+    head = make(name)
+    known = torch.ones(2, CLASSES, dtype=torch.bool)
+    known[:, 4] = False
+    asymmetric_loss(head(images()), torch.eye(2, CLASSES), known=known).backward()
+    gradient = head.readout.weight.grad
+    per_row = gradient.flatten(1).abs().sum(1)  # with a query per class, row i is class i in either readout
+    assert per_row[4] == 0
+    assert head.readout.bias.grad[4] == 0
+    assert (per_row[known[0]] > 0).all()
+
+
+def test_the_grouping_is_saved_and_comes_back() -> None:
+    first = make("ml-decoder", groups=3, grouping_seed=1)
+    other = make("ml-decoder", groups=3, grouping_seed=2)
+    assert first.readout.groups() != other.readout.groups()
+    other.load_state_dict(first.state_dict())
+    assert first.readout.groups() == other.readout.groups()
+    assert torch.equal(first(images()), other(images()))
+    assert first.readout.groups() == partition(CLASSES, 3, "random", 1)
+
+
+def test_fixed_queries_are_saved_but_not_trained() -> None:
+    head = make("ml-decoder")
+    assert "queries.vectors" in head.state_dict()
+    assert "queries.vectors" not in dict(head.named_parameters())
+    big = create_head("ml-decoder", in_channels=8, classes=100, width=64, attention_heads=1).queries.vectors
+    assert abs(float(big.mean())) < 0.05
+    assert abs(float(big.std()) - 1) < 0.05
+
+
+def test_positions_reach_keys_but_not_values() -> None:
+    head = make("query2label", encoder_layers=0)
+    with torch.no_grad():
+        for layer in head.decoder.layers:
+            layer.attention.query.weight.zero_()
+            layer.attention.query.bias.zero_()  # every place now weighs the same, so only values count
+    flipped = images().flip(dims=(3,))
+    torch.testing.assert_close(head(flipped), head(images()))
+    assert not torch.allclose(make("query2label", encoder_layers=0)(flipped), make("query2label")(images()))
+
+
+def test_positions_are_detrs_at_any_grid() -> None:
+    ours = sine_positions(HEIGHT, WIDTH, SIZES["width"], torch.zeros(1, dtype=torch.float64))
+    torch.testing.assert_close(ours, torch.stack(places()))
+    assert sine_positions(2, 3, 8, torch.zeros(1).half()).dtype == torch.float16
+
+
+def test_without_positions_attention_does_not_care_where() -> None:
+    head = make("ml-decoder")
+    torch.testing.assert_close(head(images().flip(dims=(2, 3))), head(images()))
+
+
+def test_feature_dropout_drops_whole_channels_in_training_only() -> None:
+    head = make("ml-decoder", feature_dropout=0.5, dropout=0.0)
+    assert torch.equal(head(images()), make("ml-decoder", dropout=0.0)(images()))
+    seen: list[Tensor] = []
+    head.embed.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0]))
+    head.train()(images() + 10)
+    zero = seen[0] == 0  # (B, S, C)
+    assert torch.equal(zero.any(dim=1), zero.all(dim=1))
+    assert 0 < int(zero.all(dim=1).sum()) < 2 * CHANNELS
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"decoder": "cros-attention"}, "did you mean 'cross-attention'"),
+        ({"readout": "per-clas"}, "did you mean 'per-class'"),
+        ({"queries": "word"}, "did you mean 'words'"),
+        ({"queries": "words"}, "need word_vectors"),
+        ({"word_vectors": WORDS}, "set queries: words"),
+        ({"queries": "words", "word_vectors": WORDS[:3]}, "3 rows for 7 queries"),
+        ({"queries": "words", "word_vectors": [[1.0], [1.0, 2.0]]}, "no table of numbers"),
+        ({"queries": "words", "word_vectors": WORDS / 0}, "not finite"),
+        ({"queries": "words", "word_vectors": WORDS[:3], "readout": "group", "groups": 3}, "no known order"),
+        ({"groups": 3}, "belongs to readout group"),
+        ({"grouping": "consecutive", "readout": "shared"}, "belongs to readout group"),
+        ({"readout": "group", "groups": 8}, "at least one class"),
+        ({"width": 9}, "not divisible by attention_heads"),
+        ({"width": 6, "positions": True}, "not divisible by 4"),
+        ({"width": "8"}, "whole number"),
+        ({"dropout": 1.0}, "dropout is 1.0"),
+        ({"decoder_layers": 0}, "never see the image"),
+        ({"decoder": "tokens", "decoder_layers": 1}, "has no decoder_layers"),
+        ({"decoder": "tokens", "queries_as_position": True}, "does not apply"),
+    ],
+)
+def test_parts_that_cannot_fit_say_why(options: dict[str, object], says: str) -> None:
+    with pytest.raises(RecipeError, match=says):
+        make("query", **options)
+
+
+@pytest.mark.parametrize("queries", ["learnable", "fixed", "words"])
+@pytest.mark.parametrize("decoder", ["cross-attention", "self-attention", "tokens"])
+@pytest.mark.parametrize("readout", ["per-class", "group", "shared"])
+def test_any_parts_combine(queries: str, decoder: str, readout: str) -> None:
+    options: dict[str, object] = {"queries": queries, "decoder": decoder, "readout": readout}
+    if queries == "words":
+        options["word_vectors"] = WORDS
+    assert make("query", **options)(images()).shape == (2, CLASSES)

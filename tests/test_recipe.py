@@ -1,0 +1,217 @@
+"""Recipes are plain data: what ships is valid, what is misspelt gets a suggestion, what cannot work is refused."""
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tagloom.errors import RecipeError
+from tagloom.recipe import (
+    HEAD_NAMES,
+    LOSS_NAMES,
+    Recipe,
+    load_recipe,
+    override,
+    recipe_from_dict,
+    recipe_names,
+    recipe_text,
+)
+from tagloom.settings import read_yaml
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_shipped_recipe_loads_and_comes_back_from_its_own_yaml(name):
+    recipe = load_recipe(name)
+    assert recipe.name == name
+    assert recipe.purpose
+    assert recipe_from_dict(read_yaml(recipe.to_yaml(), name)) == recipe
+    assert recipe_from_dict(recipe.to_dict()) == recipe
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_shipped_recipe_is_headed_by_the_command_that_runs_it(name):
+    head = "\n".join(line for line in recipe_text(name).splitlines() if line.startswith("#"))
+    assert f"--recipe {name}" in head
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_the_options_of_every_shipped_recipe_are_known_to_its_head_and_loss(name):
+    pytest.importorskip("torch")
+    from tagloom.training.plan import check_options
+
+    check_options(load_recipe(name))
+
+
+def test_quick_is_there_and_trains_from_cached_features():
+    assert load_recipe("quick").from_cache
+
+
+def test_the_names_of_heads_and_losses_are_those_that_exist():
+    pytest.importorskip("torch")
+    from tagloom.losses import LOSSES
+    from tagloom.models.heads import HEADS
+
+    assert set(HEAD_NAMES) == set(HEADS)
+    assert set(LOSS_NAMES) == set(LOSSES)
+
+
+@pytest.mark.parametrize(
+    ("text", "suggestion"),
+    [
+        ("trainig: {epochs: 3}", "training"),
+        ("training: {epoch: 3}", "epochs"),
+        ("head: {name: gpa}", "gap"),
+        ("loss: {name: assymetric}", "asymmetric"),
+        ("optimiser: {name: adamv}", "adamw"),
+        ("optimiser: {schedule: onecycle}", "one-cycle"),
+        ("optimizer: {name: sgd}", "optimiser"),
+        ("task: sinlge", "single"),
+        ("thresholds: {aim: precison}", "precision"),
+        ("training: {metric: map}", "mAP"),
+        ("training: {select: bset}", "best"),
+        ("training: {precision: float23}", "float32"),
+        ("preprocess: {fit: squeze}", "squeeze"),
+        ("augment: {cut_out: 0.5}", "cutout"),
+        ("backbone: {weight: hub}", "weights"),
+        ("data: {hold_out: 0.1}", "holdout"),
+    ],
+)
+def test_a_misspelt_name_anywhere_gets_the_right_one(text, suggestion):
+    with pytest.raises(RecipeError, match=f"did you mean '{suggestion}'"):
+        recipe_from_dict(read_yaml(text, "mine.yaml"), "mine.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("training: {epochs: 0}", "training.epochs is 0; it must lie between 1"),
+        ("training: {epochs: 2.5}", "expected a whole number"),
+        ("training: {epochs: many}", "expected a whole number, found 'many'"),
+        ("training: {ema: 1}", "training.ema is 1.0"),
+        ("training: {seed: -1}", "training.seed is -1"),
+        ("training: {cache_features: 1}", "expected true or false"),
+        ("training: [1]", "found list"),
+        ("optimiser: {learning_rate: -1}", "learning_rate is -1.0"),
+        ("optimiser: {learning_rate: .nan}", "learning_rate is nan"),
+        ("optimiser: {learning_rate: .inf}", "learning_rate is inf"),
+        ("optimiser: {learning_rate: fast}", "expected a number, found 'fast'"),
+        ("data: {holdout: 0.9}", "data.holdout is 0.9"),
+        ("data: {max_broken: 5}", "data.max_broken is 5.0"),
+        ("thresholds: {value: 2}", "thresholds.value is 2.0"),
+        ("preprocess: {size: 1000000}", "size must be a whole number from 8 to 4096"),
+        ("augment: {crop_scale: [0.5]}", "expected a list of 2 values"),
+        ("head: {options: [1]}", "expected 'name: value' lines"),
+        ("loss: {name: cross-entropy}", "task: single"),
+        ("training: {metric: top1}", "task: single"),
+    ],
+)
+def test_a_value_that_cannot_work_is_refused_with_the_reason(text, message):
+    with pytest.raises(RecipeError) as caught:
+        recipe_from_dict(read_yaml(text, "mine.yaml"), "mine.yaml")
+    assert message in str(caught.value)
+
+
+def test_a_number_with_an_exponent_and_no_dot_is_a_number_everywhere():
+    content = read_yaml("optimiser: {learning_rate: 1e-3}\nhead: {options: {dropout: 1e-1}}", "mine.yaml")
+    recipe = recipe_from_dict(content)
+    assert recipe.optimiser.learning_rate == 0.001
+    assert recipe.head.options == {"dropout": 0.1}
+
+
+def test_a_list_in_yaml_becomes_the_pair_that_the_recipe_holds():
+    recipe = recipe_from_dict(read_yaml("augment: {crop_scale: [0.5, 1]}", "mine.yaml"))
+    assert recipe.augment.crop_scale == (0.5, 1.0)
+    assert recipe_from_dict(read_yaml(recipe.to_yaml(), "mine.yaml")) == recipe
+
+
+def test_single_label_recipes_may_use_what_needs_one_label():
+    content = {"task": "single", "loss": {"name": "cross-entropy"}, "training": {"metric": "top1"}}
+    assert recipe_from_dict(content).loss.name == "cross-entropy"
+
+
+def test_a_recipe_is_read_from_a_file(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("training: {epochs: 7}\n")
+    assert load_recipe(str(path)).training.epochs == 7
+
+
+def test_errors_in_a_file_name_the_file(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("training: {epochs: 7, epochs: 8}\n")
+    with pytest.raises(RecipeError, match=r"mine\.yaml, line 1: 'epochs' is given twice"):
+        load_recipe(str(path))
+    path.write_text("training: {epchs: 7}\n")
+    with pytest.raises(RecipeError, match=r"mine\.yaml: training: unknown setting 'epchs'"):
+        load_recipe(str(path))
+
+
+def test_an_unknown_recipe_gets_a_suggestion_and_the_list():
+    with pytest.raises(RecipeError, match="did you mean 'quick'"):
+        load_recipe("quik")
+    with pytest.raises(RecipeError, match="did you mean 'quick'"):
+        recipe_text("quik")
+
+
+@pytest.mark.parametrize("name", ["nowhere.yaml", "a\0b.yaml", "a\0b", ".", "/"])
+def test_a_path_that_holds_no_recipe_is_refused(name):
+    with pytest.raises(RecipeError):
+        load_recipe(name)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(b"\xff\xfe\x00\x01" * 10)
+    with pytest.raises(RecipeError, match="cannot be read as a recipe"):
+        load_recipe(str(path))
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a device that never ends")
+def test_a_file_that_never_ends_is_read_no_further_than_the_cap(tmp_path):
+    (tmp_path / "endless.yaml").symlink_to("/dev/zero")
+    with pytest.raises(RecipeError, match="too many for a recipe"):
+        load_recipe(str(tmp_path / "endless.yaml"))
+
+
+def test_override_changes_fields_and_leaves_the_others():
+    recipe = override(Recipe(), ["training.epochs=3", "optimiser.learning_rate=1e-2", "head.options.dropout=0.1"])
+    assert recipe.training == dataclasses.replace(Recipe().training, epochs=3)
+    assert recipe.optimiser.learning_rate == 0.01
+    assert recipe.head.options == {"dropout": 0.1}
+    assert recipe.loss == Recipe().loss
+
+
+def test_override_reads_values_as_yaml():
+    recipe = override(Recipe(), ["augment.crop_scale=[0.5, 1.0]", "backbone.frozen=false", "name=a = b"])
+    assert recipe.augment.crop_scale == (0.5, 1.0)
+    assert recipe.backbone.frozen is False
+    assert recipe.name == "a = b"
+
+
+def test_later_settings_win():
+    assert override(Recipe(), ["training.epochs=3", "training.epochs=4"]).training.epochs == 4
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("training.epochs", "write it as part.field=value"),
+        ("trainin.epochs=3", "did you mean 'training'"),
+        ("training.epoch=3", "did you mean 'epochs'"),
+        ("training.epochs.more=3", "unknown part 'epochs'"),
+        ("training=3", "expected a list of 'name: value' lines"),
+        ("head.name=gpa", "did you mean 'gap'"),
+        ("training.epochs=[1", "not valid YAML"),
+        ("=3", "unknown setting ''"),
+    ],
+)
+def test_a_setting_that_does_not_fit_says_so(setting, message):
+    with pytest.raises(RecipeError) as caught:
+        override(Recipe(), [setting])
+    assert message in str(caught.value)
+
+
+def test_reading_recipes_imports_no_torch():
+    script = "import sys, tagloom.recipe as r; r.load_recipe('quick'); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], check=True)

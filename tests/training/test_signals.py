@@ -1,0 +1,58 @@
+"""Ctrl-C and SIGTERM are noted and answered at a good moment; a second Ctrl-C is answered at once."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from tagloom.errors import TagloomError
+from tagloom.training.signals import Interrupted, StopRequest
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_is_noted_and_gives_its_exit_code(number, code):
+    with StopRequest() as stop:
+        stop.leave_if_requested()
+        os.kill(os.getpid(), number)
+        assert stop.requested
+        with pytest.raises(Interrupted) as caught:
+            stop.leave_if_requested()
+    assert caught.value.exit_code == code
+    assert isinstance(caught.value, TagloomError)
+
+
+def test_a_second_ctrl_c_breaks_off_at_once():
+    with StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.requested
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_second_sigterm_changes_nothing():
+    with StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.signal_number == signal.SIGTERM
+
+
+def test_the_handlers_of_before_come_back():
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with StopRequest():
+        assert signal.getsignal(signal.SIGINT) not in before
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_outside_the_main_thread_nothing_is_caught_and_nothing_fails():
+    before, results = signal.getsignal(signal.SIGINT), []
+
+    def work():
+        with StopRequest() as stop:
+            results.append(stop.requested)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert results == [False]
+    assert signal.getsignal(signal.SIGINT) is before
