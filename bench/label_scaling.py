@@ -21,10 +21,10 @@ BATCH = 8
 def measure(head_name: str, classes: int) -> dict[str, float]:
     """Time inference and a training step of one head in this process, and give its peak memory above the start."""
     import torch
-    from timing import best_seconds
 
     from tagloom.losses import asymmetric_loss
     from tagloom.models.heads import create_head
+    from timing import best_seconds
 
     torch.manual_seed(0)
     features = torch.randn(BATCH, 2048, 7, 7).to(memory_format=torch.channels_last)
@@ -70,7 +70,9 @@ def main() -> None:
             command = [sys.executable, __file__, "--one", head, str(classes)]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             row = results[head, classes] = json.loads(done.stdout)
-            print(f"| {head} | {classes:,} | {row['inference_ms']:.1f} | {row['training_ms']:.1f} | {row['peak_mb']:.0f} |")
+            print(
+                f"| {head} | {classes:,} | {row['inference_ms']:.1f} | {row['training_ms']:.1f} | {row['peak_mb']:.0f} |"
+            )
     few, many = results["ml-decoder", 100], results["ml-decoder", 5000]
     print(f"\nml-decoder, 100 to 5,000 classes: inference {many['inference_ms'] / few['inference_ms'] - 1:+.1%}")
     if given.plot:

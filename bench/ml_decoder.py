@@ -1,4 +1,4 @@
-"""ML-Decoder against a literal implementation: `nn.MultiheadAttention`, and a loop over groups.
+"""ML-Decoder against a literal implementation: `nn.MultiheadAttention`, and the paper's loop over groups (appendix K).
 
     python bench/ml_decoder.py
 
@@ -9,11 +9,11 @@ loss, backward). Both have the same weights and give the same logits; that is ch
 import argparse
 
 import torch
-from timing import best_seconds
 from torch import Tensor, nn
 
 from tagloom.losses import asymmetric_loss
 from tagloom.models.heads import create_head
+from timing import best_seconds
 
 
 class LiteralMLDecoder(nn.Module):
@@ -22,7 +22,8 @@ class LiteralMLDecoder(nn.Module):
     def __init__(self, channels: int, groups: list[list[int]], width: int = 768, feed_forward: int = 2048) -> None:
         super().__init__()
         self.groups = groups
-        self.classes = sum(map(len, groups))
+        self.order = torch.tensor(groups).flatten()
+        self.classes = len(self.order)
         self.embed = nn.Linear(channels, width)
         self.queries = nn.Parameter(torch.randn(len(groups), width), requires_grad=False)
         self.attention = nn.MultiheadAttention(width, 8, dropout=0.0)
@@ -31,7 +32,8 @@ class LiteralMLDecoder(nn.Module):
             nn.Linear(width, feed_forward), nn.ReLU(), nn.Dropout(0.1), nn.Linear(feed_forward, width)
         )
         self.dropouts = nn.ModuleList([nn.Dropout(0.1) for _ in range(3)])
-        self.readouts = nn.ModuleList([nn.Linear(width, len(group)) for group in groups])
+        self.group_weights = nn.Parameter(torch.randn(len(groups), width, self.classes // len(groups)))
+        self.bias = nn.Parameter(torch.zeros(self.classes))
 
     def forward(self, features: Tensor) -> Tensor:
         """Map features (B, C, H, W) to logits (B, N)."""
@@ -40,10 +42,12 @@ class LiteralMLDecoder(nn.Module):
         target = self.norms[0](target + self.dropouts[0](target))
         target = self.norms[1](target + self.dropouts[1](self.attention(target, memory, memory)[0]))
         target = self.norms[2](target + self.dropouts[2](self.feed_forward(target)))
-        logits = target.new_zeros(features.shape[0], self.classes)
-        for number, group in enumerate(self.groups):
-            logits[:, group] = self.readouts[number](target[number])
-        return logits
+        output = target.new_zeros(features.shape[0], *self.group_weights.shape[::2])
+        for number in range(len(self.groups)):
+            output[:, number] = target[number] @ self.group_weights[number]
+        logits = torch.empty_like(output.flatten(1))
+        logits[:, self.order] = output.flatten(1)
+        return logits + self.bias
 
 
 def same_weights(ours: nn.Module, literal: LiteralMLDecoder) -> None:
@@ -60,9 +64,8 @@ def same_weights(ours: nn.Module, literal: LiteralMLDecoder) -> None:
             theirs.load_state_dict(own.state_dict())
         literal.feed_forward[0].load_state_dict(layer.feed_forward.expand.state_dict())
         literal.feed_forward[3].load_state_dict(layer.feed_forward.contract.state_dict())
-        for number, group in enumerate(literal.groups):
-            literal.readouts[number].weight.copy_(ours.readout.weight[number, :, : len(group)].T)
-            literal.readouts[number].bias.copy_(ours.readout.bias[group])
+        literal.group_weights.copy_(ours.readout.weight)
+        literal.bias.copy_(ours.readout.bias)
 
 
 def main() -> None:
@@ -98,8 +101,10 @@ def main() -> None:
 def report(what: str, rivals: dict, rounds: int) -> None:
     """Print the times of one comparison."""
     best = best_seconds(rivals, rounds=rounds)
-    print(f"{what}: ours {best['ours'] * 1e3:.1f} ms, literal {best['literal'] * 1e3:.1f} ms, "
-          f"{best['literal'] / best['ours']:.2f} times as fast")
+    print(
+        f"{what}: ours {best['ours'] * 1e3:.1f} ms, literal {best['literal'] * 1e3:.1f} ms, "
+        f"{best['literal'] / best['ours']:.2f} times as fast"
+    )
 
 
 if __name__ == "__main__":

@@ -57,7 +57,9 @@ def main() -> None:
         ours = (below + cost) / 1e9
         network = name + (" (3, 8, 36, 3)" if changes else "")
         shown = head_name + (f", {options['groups']} queries" if options else "")
-        print(f"| {table} | {network} | {size} | {classes} | {shown} | {paper} | {ours:.2f} | {ours / paper - 1:+.1%} |")
+        print(
+            f"| {table} | {network} | {size} | {classes} | {shown} | {paper} | {ours:.2f} | {ours / paper - 1:+.1%} |"
+        )
 
 
 if __name__ == "__main__":

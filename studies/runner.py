@@ -92,8 +92,13 @@ def _write(outcomes: Sequence[Outcome], out: Path, metrics: Sequence[str]) -> No
     out.mkdir(parents=True, exist_ok=True)
     (out / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     rows = [
-        {"variant": outcome.variant.name, "settings": outcome.variant.settings, "recipe": outcome.variant.recipe,
-         "figures": [{metric: row[metric] for metric in metrics} for row in outcome.figures], "time": time.time()}
+        {
+            "variant": outcome.variant.name,
+            "settings": outcome.variant.settings,
+            "recipe": outcome.variant.recipe,
+            "figures": [{metric: row[metric] for metric in metrics} for row in outcome.figures],
+            "time": time.time(),
+        }
         for outcome in outcomes
     ]
     (out / "results.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")

@@ -292,3 +292,13 @@ def test_wrong_names_fail_with_the_right_ones() -> None:
 def test_values_that_cannot_work_are_refused(name: str, option: str, value: object) -> None:
     with pytest.raises(RecipeError, match=f"{option} of the loss '{name}'"):
         create_loss(name, **{option: value})
+
+
+def test_a_recipe_may_list_label_weights():
+    logits, targets = torch.randn(4, 3), (torch.rand(4, 3) > 0.5).float()
+    weighted = create_loss("bce", weights=[0.0, 2.0, 1.0])(logits, targets)
+    assert torch.allclose(weighted, binary_cross_entropy(logits, targets, weights=torch.tensor([0.0, 2.0, 1.0])))
+    with pytest.raises(RecipeError, match="one per label"):
+        create_loss("bce", weights=[1, -1])
+    with pytest.raises(RecipeError, match="2 weights for 3 labels"):
+        create_loss("bce", weights=[1, 1])(logits, targets)

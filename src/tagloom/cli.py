@@ -69,6 +69,9 @@ def train(
     data: Annotated[str | None, typer.Argument(help="A label table; may be left out with --resume.")] = None,
     val: Annotated[str | None, typer.Option(help="Validation table, for the figures that are reported.")] = None,
     recipe: Annotated[str, typer.Option(help="A recipe's name (tagloom recipes list) or a .yaml file.")] = "quick",
+    task: Annotated[
+        str | None, typer.Option(help="multi, or single for exactly one label per picture (softmax, top-1).")
+    ] = None,
     out: Annotated[Path, typer.Option(help="The tagger folder to make.")] = Path("runs/tagger"),
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the run in --out stopped.")] = False,
     settings: Annotated[
@@ -85,7 +88,7 @@ def train(
     """
     with _needs_train("training"):
         from tagloom.training.run import train as run_training
-    from tagloom.recipe import load_recipe, override
+    from tagloom.recipe import for_task, load_recipe, override
     from tagloom.report.metrics import render_metrics
     from tagloom.training.cache import default_cache_folder
     from tagloom.training.plan import RunPlan
@@ -94,9 +97,11 @@ def train(
     if resume:
         plan = RunPlan.read(out)
     elif data is None:
-        raise TagloomError("name a label table to train on, for example: tagloom train photos/train.csv --out runs/first")
+        raise TagloomError(
+            "name a label table to train on, for example: tagloom train photos/train.csv --out runs/first"
+        )
     else:
-        chosen = override(load_recipe(recipe), settings or [])
+        chosen = override(for_task(load_recipe(recipe), task), settings or [])
         plan = RunPlan(data=data, val=val, recipe=chosen, data_options=_pairs(data_option))
     result = run_training(
         plan,
@@ -189,7 +194,9 @@ def predict(
 @app.command()
 def scenes(
     folder: Annotated[Path, typer.Argument(help="Where to write it.")],
-    images: Annotated[int, typer.Option(help="Training pictures; a quarter as many for each other part.", min=8)] = 1200,
+    images: Annotated[
+        int, typer.Option(help="Training pictures; a quarter as many for each other part.", min=8)
+    ] = 1200,
     seed: Annotated[int, typer.Option(help="Other seeds give other pictures.")] = 0,
 ) -> None:
     """Write the embedded data set: pictures drawn by code, with labels, to try everything on."""
@@ -230,7 +237,11 @@ def heads(
     table = Table("head", "parameters, M", "multiply-adds, G", "with backbone, G", "what it is")
     for name in HEADS:
         whole, head = tagger_cost(backbone, name, classes=classes, size=size)
-        figures = [f"{head.parameters / 1e6:.2f}", f"{head.multiply_adds / 1e9:.3f}", f"{whole.multiply_adds / 1e9:.2f}"]
+        figures = [
+            f"{head.parameters / 1e6:.2f}",
+            f"{head.multiply_adds / 1e9:.3f}",
+            f"{whole.multiply_adds / 1e9:.2f}",
+        ]
         table.add_row(name, *figures, head_purpose(name))
     _console().print(table)
 

@@ -36,7 +36,9 @@ def run_demo(out: Path, *, images: int, console: Console) -> float:
     part = max(images // 4, 10)
     write_scenes(scenes, train=images, val=part, test=part, settings=SETTINGS)
 
-    console.print(f"\n[bold]2. Training a tagger[/]: tagloom train {scenes}/train.csv --val {scenes}/val.csv --out {run}")
+    console.print(
+        f"\n[bold]2. Training a tagger[/]: tagloom train {scenes}/train.csv --val {scenes}/val.csv --out {run}"
+    )
     if (run / RUN_FILE).exists():
         shutil.rmtree(run)
     plan = RunPlan(str(scenes / "train.csv"), str(scenes / "val.csv"), load_recipe("quick"))
@@ -67,7 +69,7 @@ def run_demo(out: Path, *, images: int, console: Console) -> float:
 def _draw_sheet(tagger: Tagger, tested: Evaluation, scenes: Path, sheet: Path) -> None:
     table = load_table(scenes / "test.csv")
     pictures = []
-    for row, scores in list(zip(tested.rows.tolist(), tested.scores, strict=True))[:SHOWN_PICTURES]:
+    for row, scores in zip(tested.rows[:SHOWN_PICTURES].tolist(), tested.scores[:SHOWN_PICTURES], strict=True):
         truth = [table.classes[place] for place in table.targets([row])[0].nonzero()[0]]
-        pictures.append((table.path(row), [tuple(tag) for tag in tagger.tags(scores)], truth))
+        pictures.append((table.path(row), [(tag.label, tag.score) for tag in tagger.tags(scores)], truth))
     contact_sheet(pictures, sheet)

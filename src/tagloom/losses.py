@@ -215,6 +215,21 @@ _LIMITS = {
 }
 
 
+def _weights(name: str, given: Any) -> Tensor | None:
+    """Check label weights that a recipe lists: one number from 0 on for each label."""
+    if given is None or isinstance(given, Tensor):
+        return given
+    try:
+        weights = torch.tensor(given, dtype=torch.float32)
+    except (TypeError, ValueError):
+        weights = torch.full((1,), -1.0)
+    if weights.ndim != 1 or not bool((weights >= 0).all()):
+        raise RecipeError(
+            f"weights of the loss '{name}' are {given!r}: give a list of numbers from 0 on, one per label."
+        )
+    return weights
+
+
 def create_loss(name: str, **options: Any) -> Loss:
     """Build the loss that a recipe names, with its options fixed and checked.
 
@@ -245,7 +260,13 @@ def create_loss(name: str, **options: Any) -> Loss:
                     f"{option} of the loss '{name}' is {value!r}: give a number from {low:g} to {high:g}."
                 )
 
+    weights = _weights(name, options.pop("weights", None))
+
     def loss(logits: Tensor, targets: Tensor, known: Tensor | None = None) -> Tensor:
-        return function(logits, targets, known=known, **options)
+        if weights is None:
+            return function(logits, targets, known=known, **options)
+        if weights.shape[-1] != logits.shape[-1]:
+            raise RecipeError(f"the loss has {weights.shape[-1]} weights for {logits.shape[-1]} labels: give one each.")
+        return function(logits, targets, known=known, weights=weights.to(logits.device), **options)
 
     return loss

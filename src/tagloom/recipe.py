@@ -208,6 +208,11 @@ class Recipe:
             raise RecipeError("training.metric 'top1' needs one label per image: set task: single, or take 'mAP'.")
 
     @property
+    def activation(self) -> Literal["sigmoid", "softmax"]:
+        """What turns logits into scores: the loss decides, since it decides what the logits mean."""
+        return "softmax" if self.loss.name == "cross-entropy" else "sigmoid"
+
+    @property
     def from_cache(self) -> bool:
         """Whether heads train from features that were extracted once."""
         return self.backbone.frozen and self.training.cache_features
@@ -252,6 +257,21 @@ def recipe_text(name: str) -> str:
     if name not in recipe_names():
         raise RecipeError(unknown_name("recipe", name, recipe_names()))
     return (resources.files("tagloom.recipes") / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def for_task(recipe: Recipe, task: str | None) -> Recipe:
+    """Turn a recipe to another task with that task's usual loss; None leaves it as it is.
+
+    >>> for_task(Recipe(), "single").loss.name
+    'cross-entropy'
+    """
+    if task is None or task == recipe.task:
+        return recipe
+    loss = "cross-entropy" if task == "single" else "asymmetric"
+    metric = "top1" if task == "single" else "mAP"
+    content = recipe.to_dict() | {"task": task, "loss": {"name": loss}}
+    content["training"] |= {"metric": metric}
+    return recipe_from_dict(content, "--task")
 
 
 def override(recipe: Recipe, settings: list[str]) -> Recipe:

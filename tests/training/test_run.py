@@ -468,21 +468,6 @@ def test_a_run_is_named_by_its_unknown_labels_too(tmp_path):
     assert _identity(plan, tables[0], tables[1]) != _identity(plan, tables[0], tables[0])
 
 
-def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
-    with pytest.raises(TagloomError, match="holds no run that could be resumed"):
-        RunPlan.read(tmp_path)
-    for content in ("{", "[]", "{}", '{"recipe": {}}'):
-        (tmp_path / RUN_FILE).write_text(content)
-        with pytest.raises(TagloomError):
-            RunPlan.read(tmp_path)
-
-
-def test_a_plan_comes_back_from_its_folder(tmp_path):
-    plan = RunPlan("a.csv", None, recipe_from_dict({"training": {"epochs": 3}}), {"split": "train"})
-    plan.write(tmp_path)
-    assert RunPlan.read(tmp_path) == plan
-
-
 def test_a_place_that_is_no_folder_is_refused(scenes, quick, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(TagloomError, match="cannot be made"):

@@ -26,7 +26,8 @@ class TaggerSpec:
 
     Attributes:
         classes: Label names, in the order of the logits.
-        task: "multi" gives independent probabilities, "single" a distribution over the classes.
+        task: "multi" for any number of labels per picture, "single" for exactly one.
+        activation: What turns logits into scores: "sigmoid" per label, or "softmax" over all.
         preprocess: How pictures are resized before the network.
         backbone: timm name of the network; its weights and normalisation are in `model.safetensors`.
         head: Name of the head.
@@ -44,6 +45,7 @@ class TaggerSpec:
     backbone: str
     head: str
     task: Literal["multi", "single"] = "multi"
+    activation: Literal["sigmoid", "softmax"] = "sigmoid"
     head_options: dict[str, Any] = field(default_factory=dict)
     thresholds: tuple[float, ...] = ()
     recipe: dict[str, Any] = field(default_factory=dict)

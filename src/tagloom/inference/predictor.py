@@ -108,7 +108,7 @@ class Tagger:
                 f"the network gives {logits.shape[1:]} scores per picture, but tagger.json names {len(self.classes)} "
                 "classes. Take both files from the same training."
             )
-        if self.spec.task == "single":
+        if self.spec.activation == "softmax":
             exponent = np.exp(logits - logits.max(axis=1, keepdims=True))
             return np.asarray(exponent / exponent.sum(axis=1, keepdims=True), np.float32)
         # Of both signs only the shrinking exponential is taken: nothing overflows, and small scores keep their order.

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from tagloom.data.formats.fields import join_labels
 from tagloom.data.images import find_images
 from tagloom.errors import DataError, ImageError
 from tagloom.inference.predictor import Tag, Tagger
@@ -35,7 +36,7 @@ def tag_files(
 
 
 def write_tags(rows: Iterable[tuple[Path, list[Tag]]], path: Path) -> int:
-    """Write tags to a .csv (image, labels and scores joined by `|`) or .jsonl file, whole or not at all.
+    """Write tags to a .csv (image, labels and scores joined by `|`, as `load_table` reads them) or .jsonl file, whole or not at all.
 
     Returns:
         The number of images written.
@@ -62,7 +63,7 @@ def _write_csv(rows: Iterable[tuple[Path, list[Tag]]], file: IO[str]) -> int:
     writer.writerow(["image", "labels", "scores"])
     count = 0
     for path, tags in rows:
-        writer.writerow([path, "|".join(tag.label for tag in tags), "|".join(f"{tag.score:.4f}" for tag in tags)])
+        writer.writerow([path, join_labels([tag.label for tag in tags]), "|".join(f"{tag.score:.4f}" for tag in tags)])
         count += 1
     return count
 

@@ -15,7 +15,7 @@ def model_card(spec: TaggerSpec) -> str:
         f"pixels ({spec.preprocess.fit}).\n"
     )
     use = (
-        "## Use\n\n```python\nimport tagloom\n\ntagger = tagloom.load(\"this folder\")\n"
+        '## Use\n\n```python\nimport tagloom\n\ntagger = tagloom.load("this folder")\n'
         'tagger.predict("photo.jpg")   # [[Tag(label=…, score=…), …]]\n```\n\n'
         "or `tagloom predict FOLDER photo.jpg`. With `model.onnx` in the folder, `pip install tagloom` is enough: no torch.\n"
     )

@@ -31,8 +31,9 @@ class RunPlan:
     def write(self, folder: Path) -> None:
         """Note the plan in the run's folder."""
         content = {
-            "data": self.data,
-            "val": self.val,
+            # Absolute, so that the run can be resumed from any working directory.
+            "data": str(Path(self.data).resolve()),
+            "val": None if self.val is None else str(Path(self.val).resolve()),
             "data_options": self.data_options,
             "recipe": self.recipe.to_dict(),
         }

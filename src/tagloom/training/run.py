@@ -119,7 +119,7 @@ def train(
                 backbone_factor=recipe.optimiser.backbone_factor,
             ),
             loop_settings(recipe),
-            validate=lambda: _watch(parts, forward, recipe.task, place),
+            validate=lambda: _watch(parts, forward, recipe, place),
             store=(store := CheckpointStore(out, _identity(plan, table, val))),
             log=log,
             stop=stop,
@@ -127,8 +127,8 @@ def train(
         )
         _note_skipped(parts, log)
         network.eval()
-        held = _score(parts.held, forward, recipe.task, place)
-        validation = _score(parts.val, forward, recipe.task, place)
+        held = _score(parts.held, forward, recipe, place)
+        validation = _score(parts.val, forward, recipe, place)
         metrics = _finish(network, table, recipe, out, plan, held, validation, len(history), log)
         store.remove()
         log.event("finish", **{part: figures["mAP"] for part, figures in metrics.items()})
@@ -211,14 +211,14 @@ def _note_skipped(parts: Parts, log: RunLog) -> None:
             )
 
 
-def _watch(parts: Parts, forward: Any, task: str, device: torch.device) -> dict[str, float]:
+def _watch(parts: Parts, forward: Any, recipe: Recipe, device: torch.device) -> dict[str, float]:
     """Score what is watched while training: validation data, or else the part held aside."""
-    scored = _score(parts.held if parts.val is None else parts.val, forward, task, device)
-    return {} if scored is None else headline(scored, task=task)
+    scored = _score(parts.held if parts.val is None else parts.val, forward, recipe, device)
+    return {} if scored is None else headline(scored, task=recipe.task)
 
 
-def _score(batches: Batches | None, forward: Any, task: str, device: torch.device) -> Scored | None:
-    return None if batches is None else score_batches(forward, batches, task=task, device=device)
+def _score(batches: Batches | None, forward: Any, recipe: Recipe, device: torch.device) -> Scored | None:
+    return None if batches is None else score_batches(forward, batches, activation=recipe.activation, device=device)
 
 
 def _finish(
@@ -249,6 +249,7 @@ def _finish(
         head=recipe.head.name,
         head_options=recipe.head.options,
         task=recipe.task,
+        activation=recipe.activation,
         thresholds=tuple(float(value) for value in thresholds),
         recipe=recipe.to_dict(),
         metrics=metrics,

@@ -20,7 +20,7 @@ class Scored(NamedTuple):
     known: NDArray[np.bool_] | None
 
 
-def score_batches(forward: Callable[..., Tensor], batches: Batches, *, task: str, device: torch.device) -> Scored:
+def score_batches(forward: Callable[..., Tensor], batches: Batches, *, activation: str, device: torch.device) -> Scored:
     """Run every image once and give its probabilities with its labels."""
     scores, targets, known = [], [], []
     with torch.no_grad():
@@ -28,7 +28,7 @@ def score_batches(forward: Callable[..., Tensor], batches: Batches, *, task: str
             if len(batch.rows) == 0:
                 continue
             logits = forward(*batch.to(device).inputs).float()
-            scores.append((logits.softmax(1) if task == "single" else logits.sigmoid()).cpu().numpy())
+            scores.append((logits.softmax(1) if activation == "softmax" else logits.sigmoid()).cpu().numpy())
             targets.append(batch.targets.numpy().astype(np.uint8))
             if batch.known is not None:
                 known.append(batch.known.numpy())

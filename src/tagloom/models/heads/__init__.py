@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from torch import Tensor, nn
@@ -73,3 +74,13 @@ def create_head(name: str, *, in_channels: int, classes: int, **options: Any) ->
 def head_options(name: str) -> Sequence[str]:
     """List the options that a head takes beyond channels and classes."""
     return [option for option in inspect.signature(HEADS[name]).parameters if option not in ("in_channels", "classes")]
+
+
+def head_purpose(name: str) -> str:
+    """Say in a line what a head is: the first line of its docstring."""
+    build = HEADS[name]
+    text = inspect.getdoc(build.func if isinstance(build, partial) else build) or ""
+    changed = build.keywords if isinstance(build, partial) else {}
+    notes = ", ".join(f"{option} {value}" for option, value in changed.items())
+    line = text.splitlines()[0].removesuffix(" Options as in `query`.")
+    return f"{line} ({notes})" if notes else line

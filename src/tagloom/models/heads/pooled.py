@@ -6,9 +6,9 @@ from tagloom.models.heads.scale import FeatureScale
 
 
 class PooledHead(nn.Module):
-    """logits = W · standardise(mean over positions) + b.
+    """Pool and one linear layer: the baseline of every paper, and on a frozen backbone the linear probe.
 
-    The baseline of every multi-label paper; on a frozen backbone it is the linear probe.
+    logits = W · standardise(mean over positions) + b.
     """
 
     stages: tuple[int, ...] = ()

@@ -1,0 +1,40 @@
+"""A run's plan is kept in its folder, so that resuming needs nothing else."""
+
+import pytest
+
+from tagloom.errors import RecipeError, TagloomError
+from tagloom.recipe import recipe_from_dict
+from tagloom.training.plan import RUN_FILE, RunPlan, check_options
+
+
+def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
+    with pytest.raises(TagloomError, match="holds no run that could be resumed"):
+        RunPlan.read(tmp_path)
+    for content in ("{", "[]", "{}", '{"recipe": {}}'):
+        (tmp_path / RUN_FILE).write_text(content)
+        with pytest.raises(TagloomError):
+            RunPlan.read(tmp_path)
+
+
+def test_a_plan_comes_back_from_its_folder(tmp_path):
+    plan = RunPlan("a.csv", None, recipe_from_dict({"training": {"epochs": 3}}), {"split": "train"})
+    plan.write(tmp_path)
+    assert RunPlan.read(tmp_path) == plan
+
+
+def test_a_plan_appears_whole_or_not_at_all(tmp_path):
+    RunPlan("a.csv", None, recipe_from_dict({})).write(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {RUN_FILE, "recipe.yaml"}
+
+
+@pytest.mark.parametrize(
+    ("content", "suggestion"),
+    [
+        ({"head": {"options": {"drop_out": 0.1}}}, "dropout"),
+        ({"loss": {"options": {"margn": 0.1}}}, "margin"),
+    ],
+)
+def test_options_of_head_and_loss_are_checked_by_name(content, suggestion):
+    check_options(recipe_from_dict({}))
+    with pytest.raises(RecipeError, match=f"did you mean '{suggestion}'"):
+        check_options(recipe_from_dict(content))
