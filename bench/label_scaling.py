@@ -2,8 +2,8 @@
 
     python bench/label_scaling.py --plot docs/images/label-scaling.png
 
-Each measurement runs in a process of its own, so that its peak memory is its own. 2048-channel 7 x 7 maps, a batch of 8;
-the transformer decoder is left out where its self-attention would not fit.
+Each measurement runs in a process of its own, so that its peak memory is its own. 2048-channel 7 x 7 maps, a batch of
+8; the transformer decoder is left out where its self-attention would not fit.
 """
 
 import argparse

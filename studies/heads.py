@@ -3,8 +3,8 @@
     python studies/heads.py coco-mini/train.csv coco-mini/val.csv --out runs/studies/heads
 
 The paper's claims (ML-Decoder, Tables 1 and 7): ML-Decoder above GAP by more than 1 mAP and level with the transformer
-decoder; learnable and fixed queries alike. Widths are those of `ml-decoder-small`. Learning rate, dropout and epochs were
-chosen on a fifth of the training images (see docs/results.md); nothing was chosen on the validation table.
+decoder; learnable and fixed queries alike. Widths are those of `ml-decoder-small`. Learning rate, dropout and epochs
+were chosen on a fifth of the training images (see docs/results.md); nothing was chosen on the validation table.
 """
 
 import argparse

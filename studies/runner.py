@@ -1,7 +1,7 @@
 """Running the variants of a study over seeds, and making the table that goes into docs/results.md.
 
-A study is a list of variants, each a recipe and what it changes. Finished runs are kept and not repeated, so a study that
-was stopped goes on where it was.
+A study is a list of variants, each a recipe and what it changes. Finished runs are kept and not repeated, so a study
+that was stopped goes on where it was.
 """
 
 import json

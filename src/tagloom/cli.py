@@ -97,9 +97,7 @@ def train(
     if resume:
         plan = RunPlan.read(out)
     elif data is None:
-        raise TagloomError(
-            "name a label table to train on, for example: tagloom train photos/train.csv --out runs/first"
-        )
+        raise TagloomError("name a label table to train on: tagloom train photos/train.csv --out runs/first")
     else:
         chosen = override(for_task(load_recipe(recipe), task), settings or [])
         plan = RunPlan(data=data, val=val, recipe=chosen, data_options=_pairs(data_option))

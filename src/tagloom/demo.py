@@ -36,9 +36,7 @@ def run_demo(out: Path, *, images: int, console: Console) -> float:
     part = max(images // 4, 10)
     write_scenes(scenes, train=images, val=part, test=part, settings=SETTINGS)
 
-    console.print(
-        f"\n[bold]2. Training a tagger[/]: tagloom train {scenes}/train.csv --val {scenes}/val.csv --out {run}"
-    )
+    console.print(f"\n[bold]2. Training[/]: tagloom train {scenes}/train.csv --val {scenes}/val.csv --out {run}")
     if (run / RUN_FILE).exists():
         shutil.rmtree(run)
     plan = RunPlan(str(scenes / "train.csv"), str(scenes / "val.csv"), load_recipe("quick"))

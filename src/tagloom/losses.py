@@ -224,9 +224,7 @@ def _weights(name: str, given: Any) -> Tensor | None:
     except (TypeError, ValueError):
         weights = torch.full((1,), -1.0)
     if weights.ndim != 1 or not bool((weights >= 0).all()):
-        raise RecipeError(
-            f"weights of the loss '{name}' are {given!r}: give a list of numbers from 0 on, one per label."
-        )
+        raise RecipeError(f"weights of the loss '{name}' are {given!r}: list numbers from 0 on, one per label.")
     return weights
 
 

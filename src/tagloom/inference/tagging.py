@@ -36,7 +36,9 @@ def tag_files(
 
 
 def write_tags(rows: Iterable[tuple[Path, list[Tag]]], path: Path) -> int:
-    """Write tags to a .csv (image, labels and scores joined by `|`, as `load_table` reads them) or .jsonl file, whole or not at all.
+    """Write tags to a .csv or .jsonl file, whole or not at all.
+
+    A CSV has image, labels and scores, joined by `|` as `load_table` reads them.
 
     Returns:
         The number of images written.

@@ -17,7 +17,7 @@ def model_card(spec: TaggerSpec) -> str:
     use = (
         '## Use\n\n```python\nimport tagloom\n\ntagger = tagloom.load("this folder")\n'
         'tagger.predict("photo.jpg")   # [[Tag(label=…, score=…), …]]\n```\n\n'
-        "or `tagloom predict FOLDER photo.jpg`. With `model.onnx` in the folder, `pip install tagloom` is enough: no torch.\n"
+        "or `tagloom predict FOLDER photo.jpg`. With `model.onnx`, `pip install tagloom` is enough: no torch.\n"
     )
     return "\n".join([title, intro, use, _data(spec), _figures(spec), _classes(spec), _limits(spec)])
 

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 class FeatureScale(nn.Module):
     """x ← (x − mean) / deviation per channel; the identity until `fit` has seen features.
 
-    The channels of a frozen backbone differ in scale by orders of magnitude, and a head that sees them raw learns slowly
-    along the small ones. The two vectors are buffers: they are saved with the head and never trained.
+    The channels of a frozen backbone differ in scale by orders of magnitude, and a head that sees them raw learns
+    slowly along the small ones. The two vectors are buffers: they are saved with the head and never trained.
     """
 
     mean: Tensor
