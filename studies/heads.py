@@ -15,7 +15,7 @@ from runner import Variant, run_study
 from tagloom.data import load_table
 from tagloom.labelgraph import partition
 
-SMALL = ("head.options.width=256", "head.options.feed_forward=512")
+SMALL = ("head.options.width=256", "head.options.feed_forward=512", "head.options.feature_dropout=0.5")
 
 
 def variants(data: str) -> list[Variant]:
@@ -39,8 +39,10 @@ def main() -> None:
     arguments.add_argument("data", help="training table")
     arguments.add_argument("val", help="validation table")
     arguments.add_argument("--out", type=Path, default=Path("runs/studies/heads"))
+    arguments.add_argument("--only", help="run only variants whose name holds this, to share the work among processes")
     given = arguments.parse_args()
-    run_study(variants(given.data), data=given.data, val=given.val, out=given.out)
+    chosen = [variant for variant in variants(given.data) if not given.only or given.only in variant.name]
+    run_study(chosen, data=given.data, val=given.val, out=given.out)
 
 
 if __name__ == "__main__":

@@ -215,3 +215,11 @@ def test_a_setting_that_does_not_fit_says_so(setting, message):
 def test_reading_recipes_imports_no_torch():
     script = "import sys, tagloom.recipe as r; r.load_recipe('quick'); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_naming_another_head_drops_the_options_of_the_one_before():
+    quick = load_recipe("quick")
+    assert quick.head.options
+    changed = override(quick, ["head.name=gap", "head.options.dropout=0.2"])
+    assert changed.head.options == {"dropout": 0.2}
+    assert override(quick, [f"head.name={quick.head.name}"]).head.options == quick.head.options

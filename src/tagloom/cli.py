@@ -210,7 +210,7 @@ def scenes(
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Where the demonstration puts its files.")] = Path("demo"),
-    images: Annotated[int, typer.Option(help="Training pictures to draw.", min=40)] = 2400,
+    images: Annotated[int, typer.Option(help="Training pictures to draw.", min=40)] = 1600,
 ) -> None:
     """See it work: draw pictures, train a tagger on them, evaluate it, and look at its tags."""
     with _needs_train("the demonstration"):

@@ -275,7 +275,9 @@ def for_task(recipe: Recipe, task: str | None) -> Recipe:
 
 
 def override(recipe: Recipe, settings: list[str]) -> Recipe:
-    """Change fields by `part.field=value`, as the command's `--set` does.
+    """Change fields by `part.field=value`, as the command's `--set` does, one after the other.
+
+    Naming another head or loss drops the options of the one before.
 
     >>> override(Recipe(), ["training.epochs=3", "head.options.dropout=0.1"]).training.epochs
     3
@@ -291,7 +293,10 @@ def override(recipe: Recipe, settings: list[str]) -> Recipe:
             if not isinstance(place.get(part), dict):
                 raise RecipeError(f"--set {setting}: " + unknown_name("part", part, place))
             place = place[part]
-        place[last] = read_yaml(value, f"--set {key}")
+        changed = read_yaml(value, f"--set {key}")
+        if last == "name" and "options" in place and changed != place["name"]:
+            place["options"] = {}  # another head or loss has other options
+        place[last] = changed
     return recipe_from_dict(content, "--set")
 
 
