@@ -6,12 +6,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tagloom.errors import RecipeError
-from tagloom.settings import MAX_YAML_CHARACTERS, fill, read_yaml
+from tagloom.settings import MAX_YAML_CHARACTERS, fill, read_yaml, write_yaml
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def test_what_was_filled_can_be_taken_apart_and_filled_again(outer):
 def test_settings_survive_the_way_through_yaml(outer):
     plain = asdict(outer) | {"names": list(outer.names)}
     plain["inner"]["pair"] = None if outer.inner.pair is None else list(outer.inner.pair)
-    assert fill(Outer, read_yaml(yaml.safe_dump(plain), "here"), "here") == outer
+    assert fill(Outer, read_yaml(write_yaml(plain), "here"), "here") == outer
 
 
 @given(PLAIN)

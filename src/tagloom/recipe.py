@@ -5,12 +5,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
 from tagloom.data.reading import MAX_BROKEN_SHARE
 from tagloom.data.transforms import Augment, Preprocess
 from tagloom.errors import RecipeError, unknown_name
-from tagloom.settings import MAX_YAML_CHARACTERS, fill, read_yaml
+from tagloom.settings import MAX_YAML_CHARACTERS, fill, read_yaml, write_yaml
 
 HEAD_NAMES = ("gap", "ml-decoder", "ml-decoder-small", "transformer-decoder", "query2label", "tf", "query")
 LOSS_NAMES = ("asymmetric", "focal", "bce", "soft-margin", "cross-entropy")
@@ -223,7 +221,7 @@ class Recipe:
 
     def to_yaml(self) -> str:
         """Write the whole recipe, defaults included."""
-        return yaml.safe_dump(_plain(self.to_dict()), sort_keys=False, allow_unicode=True)
+        return write_yaml(self.to_dict())
 
 
 def recipe_from_dict(content: object, where: str = "recipe") -> Recipe:
@@ -303,10 +301,3 @@ def override(recipe: Recipe, settings: list[str]) -> Recipe:
 def _between(name: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
         raise RecipeError(f"{name} is {value}; it must lie between {low} and {high}.")
-
-
-def _plain(value: Any) -> Any:
-    """Turn tuples into lists: YAML's safe writer knows no tuples."""
-    if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value

@@ -95,10 +95,25 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
+class _StrictDumper(yaml.SafeDumper):
+    """SafeDumper that knows what `_StrictLoader` takes for a number, so that it quotes text that looks like one."""
+
+
 # YAML 1.1 takes 1e-3 for text, since it has no dot; everybody means the number.
-_StrictLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789")
-)
+for _side in (_StrictLoader, _StrictDumper):
+    _side.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789"))
+_StrictDumper.add_representer(tuple, yaml.SafeDumper.represent_list)
+
+
+def write_yaml(content: Any) -> str:
+    """Write plain data as YAML that `read_yaml` reads back; tuples become lists.
+
+    >>> print(write_yaml({"epochs": 3, "rate": "1e-3"}), end="")
+    epochs: 3
+    rate: '1e-3'
+    """
+    # Letters beyond ASCII are escaped: PyYAML loses some line breaks among them when it writes them as they are.
+    return str(yaml.dump(content, Dumper=_StrictDumper, sort_keys=False))
 
 
 def read_yaml(text: str, where: str) -> Any:
