@@ -121,7 +121,7 @@ def test_a_number_with_an_exponent_and_no_dot_is_a_number_everywhere():
 
 
 def test_a_list_in_yaml_becomes_the_pair_that_the_recipe_holds():
-    recipe = recipe_from_dict(read_yaml("augment: {crop_scale: [0.5, 1]}", "mine.yaml"))
+    recipe = recipe_from_dict(read_yaml("augment: {crop_scale: [0.5, 1]}\nbackbone: {frozen: false}", "mine.yaml"))
     assert recipe.augment.crop_scale == (0.5, 1.0)
     assert recipe_from_dict(read_yaml(recipe.to_yaml(), "mine.yaml")) == recipe
 
@@ -223,3 +223,9 @@ def test_naming_another_head_drops_the_options_of_the_one_before():
     changed = override(quick, ["head.name=gap", "head.options.dropout=0.2"])
     assert changed.head.options == {"dropout": 0.2}
     assert override(quick, [f"head.name={quick.head.name}"]).head.options == quick.head.options
+
+
+def test_augmentations_that_a_feature_cache_cannot_give_are_refused():
+    with pytest.raises(RecipeError, match="cache_features: false"):
+        override(load_recipe("quick"), ["augment.cutout=0.5"])
+    assert override(load_recipe("quick"), ["training.cache_features=false", "augment.cutout=0.5"]).augment.cutout == 0.5

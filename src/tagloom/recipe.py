@@ -1,6 +1,6 @@
 """A recipe: all choices of one training, as plain data. Names in it are keys of closed tables, never import paths."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -204,6 +204,13 @@ class Recipe:
             raise RecipeError("loss 'cross-entropy' needs one label per image: set task: single, or take 'asymmetric'.")
         if self.task == "multi" and self.training.metric == "top1":
             raise RecipeError("training.metric 'top1' needs one label per image: set task: single, or take 'mAP'.")
+
+        moving = replace(self.augment, flip=0.0, randaugment_magnitude=Augment.randaugment_magnitude)
+        if self.from_cache and moving != Augment():
+            raise RecipeError(
+                "features are extracted once and cached, so of all augmentations only augment.flip can be had. Set "
+                "training.cache_features: false to augment pictures anew in every epoch."
+            )
 
     @property
     def activation(self) -> Literal["sigmoid", "softmax"]:

@@ -1,7 +1,6 @@
 """Preparing and augmenting pictures."""
 
 import io
-import json
 import random
 from concurrent.futures import ThreadPoolExecutor
 
@@ -204,17 +203,9 @@ def test_translation_moves_by_the_share_asked_for() -> None:
 # Settings from strangers
 
 
-def test_preprocess_survives_json() -> None:
-    for preprocess in (Preprocess(), Preprocess(384, "crop", 0.9, "bilinear")):
-        assert Preprocess.from_dict(json.loads(json.dumps(preprocess.to_dict()))) == preprocess
-
-
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ([], "must be a mapping"),
-        ({"sizes": 3}, "did you mean 'size'"),
-        ({1: 2}, "unknown preprocess field"),
         ({"size": "224"}, "size must be a whole number"),
         ({"size": True}, "size must be a whole number"),
         ({"size": 10**9}, "size must be a whole number from 8 to 4096"),
@@ -226,9 +217,9 @@ def test_preprocess_survives_json() -> None:
         ({"interpolation": None}, "unknown interpolation"),
     ],
 )
-def test_wrong_preprocess_settings_are_refused_in_a_short_message(data: object, message: str) -> None:
+def test_wrong_preprocess_settings_are_refused_in_a_short_message(data: dict[str, object], message: str) -> None:
     with pytest.raises(RecipeError, match=message) as caught:
-        Preprocess.from_dict(data)
+        Preprocess(**data)
     assert len(str(caught.value)) < 250
 
 

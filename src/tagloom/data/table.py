@@ -105,13 +105,18 @@ class LabelTable:
         Returns:
             What is left and what was split off, both in the table's order.
         """
+        left, split_off = self.split_rows(fraction, seed)
+        return self.select(left), self.select(split_off)
+
+    def split_rows(self, fraction: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Give the rows of the two parts that `split` makes."""
         if not 0 < fraction < 1:
             raise DataError(f"{self._name}: the fraction to split off must lie between 0 and 1, found {fraction}")
         if len(self) < 2:
             raise DataError(f"{self._name}: a table of {len(self)} images cannot be split in two")
         size = min(max(round(fraction * len(self)), 1), len(self) - 1)
         in_second = _stratified_choice(self.positive, size, fraction, np.random.default_rng(seed))
-        return self.select(~in_second), self.select(in_second)
+        return np.flatnonzero(~in_second), np.flatnonzero(in_second)
 
     def with_classes(
         self, classes: Sequence[str], on_missing: Literal["negative", "unknown", "error"] = "negative"

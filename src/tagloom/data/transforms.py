@@ -6,8 +6,8 @@ comes from the generator it is given. Normalising is the backbone's own work.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 from PIL import Image, ImageEnhance, ImageOps
@@ -32,11 +32,7 @@ _GREY = (128, 128, 128)
 
 @dataclass(frozen=True)
 class Preprocess:
-    """How a picture becomes a square; travels with the weights in `tagger.json`.
-
-    >>> Preprocess.from_dict({"size": 256, "fit": "crop"}).to_dict()
-    {'size': 256, 'fit': 'crop', 'crop_share': 0.875, 'interpolation': 'bicubic'}
-    """
+    """How a picture becomes a square; travels with the weights in `tagger.json`."""
 
     size: int = 224
     """Side of the square, in pixels."""
@@ -52,21 +48,6 @@ class Preprocess:
         _check_choice("fit", self.fit, _FITS)
         _check_number("crop_share", self.crop_share, 0.05, 1.0)
         _check_choice("interpolation", self.interpolation, _RESAMPLING)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the fields as plain data for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: object) -> "Preprocess":
-        """Read what `to_dict` gave, or what a stranger wrote: unknown names and impossible values are refused."""
-        if not isinstance(data, Mapping):
-            raise RecipeError(f"preprocess must be a mapping of names to values, found {_shown(data)}.")
-        known = [field.name for field in fields(cls)]
-        for name in data:
-            if name not in known:
-                raise RecipeError(unknown_name("preprocess field", _shown(name).strip("'"), known))
-        return cls(**data)
 
 
 @dataclass(frozen=True)

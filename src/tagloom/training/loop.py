@@ -233,8 +233,7 @@ def _validated(
     module: nn.Module, average: WeightAverage | None, validate: Callable[[], dict[str, float]]
 ) -> dict[str, float]:
     module.eval()
-    with torch.inference_mode(False), torch.no_grad():
-        result: dict[str, float] = _with_average(module, average, validate)
+    result: dict[str, float] = _with_average(module, average, validate)
     return result
 
 

@@ -1,7 +1,7 @@
 """The parts of a training's data: what it learns from, what it is watched on, what its thresholds come from."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -145,12 +145,7 @@ def _hold_aside(table: LabelTable, recipe: Recipe, log: RunLog) -> tuple[Rows, R
     every = np.arange(len(table))
     if recipe.data.holdout == 0:
         return every, None
-    # A split gives tables, not rows, so the rows go in as the images' names.
-    numbered = replace(table, images=[str(row) for row in every])
-    learn, held = (
-        np.array([int(row) for row in part.images])
-        for part in numbered.split(recipe.data.holdout, recipe.training.seed)
-    )
+    learn, held = table.split_rows(recipe.data.holdout, recipe.training.seed)
     if table.select(held).positive.nnz == 0:
         log.say("[yellow]no image held aside has a label, so nothing is held aside and thresholds are not chosen.[/]")
         return every, None
