@@ -232,7 +232,10 @@ def heads(
         from tagloom.models.heads import HEADS, head_purpose
     from rich.table import Table
 
-    table = Table("head", "parameters, M", "multiply-adds, G", "with backbone, G", "what it is")
+    console = _console()
+    table = Table("head", title=f"{backbone}, {classes} labels, {size} x {size} pixels", title_justify="left")
+    for column in ("parameters, M", "multiply-adds, G", "with backbone, G"):
+        table.add_column(column, justify="right")
     for name in HEADS:
         whole, head = tagger_cost(backbone, name, classes=classes, size=size)
         figures = [
@@ -240,8 +243,10 @@ def heads(
             f"{head.multiply_adds / 1e9:.3f}",
             f"{whole.multiply_adds / 1e9:.2f}",
         ]
-        table.add_row(name, *figures, head_purpose(name))
-    _console().print(table)
+        table.add_row(name, *figures)
+    console.print(table)
+    for name in HEADS:
+        console.print(f"[bold]{name}[/]  {_plain(head_purpose(name))}")
 
 
 @recipes_app.command("list")
