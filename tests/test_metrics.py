@@ -322,3 +322,12 @@ def test_importing_metrics_brings_in_nothing_heavy() -> None:
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     for heavy in ("torch", "sklearn", "scipy", "pyarrow"):
         assert f"'{heavy}'" not in loaded
+
+
+def test_tensors_and_lists_are_taken_for_arrays():
+    torch = pytest.importorskip("torch")
+    scores, targets = [[0.9, 0.2], [0.1, 0.8]], [[1, 0], [0, 1]]
+    assert score(torch.tensor(scores), torch.tensor(targets).float()) == score(
+        np.array(scores, np.float32), np.array(targets)
+    )
+    assert score(scores, targets)["mAP"] == 100.0

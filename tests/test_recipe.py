@@ -229,3 +229,8 @@ def test_augmentations_that_a_feature_cache_cannot_give_are_refused():
     with pytest.raises(RecipeError, match="cache_features: false"):
         override(load_recipe("quick"), ["augment.cutout=0.5"])
     assert override(load_recipe("quick"), ["training.cache_features=false", "augment.cutout=0.5"]).augment.cutout == 0.5
+
+
+def test_a_field_without_its_part_is_found():
+    with pytest.raises(RecipeError, match=r"did you mean training\.epochs=3"):
+        override(Recipe(), ["epochs=3"])

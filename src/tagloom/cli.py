@@ -68,14 +68,19 @@ def check(
 def train(
     data: Annotated[str | None, typer.Argument(help="A label table; may be left out with --resume.")] = None,
     val: Annotated[str | None, typer.Option(help="Validation table, for the figures that are reported.")] = None,
-    recipe: Annotated[str, typer.Option(help="A recipe's name (tagloom recipes list) or a .yaml file.")] = "quick",
+    recipe: Annotated[
+        str | None, typer.Option(help="A recipe's name (tagloom recipes list) or a .yaml file; quick by default.")
+    ] = None,
     task: Annotated[
         str | None, typer.Option(help="multi, or single for exactly one label per picture (softmax, top-1).")
     ] = None,
     out: Annotated[Path, typer.Option(help="The tagger folder to make.")] = Path("runs/tagger"),
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the run in --out stopped.")] = False,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Change the recipe: part.field=value, e.g. training.epochs=5.")
+        list[str] | None,
+        typer.Option(
+            "--set", help="Change the recipe: training.epochs=5. All fields: tagloom recipes show quick --all"
+        ),
     ] = None,
     device: Device = "auto",
     cache: Annotated[Path | None, typer.Option(help="Where features of frozen backbones are kept.")] = None,
@@ -92,24 +97,34 @@ def train(
     from tagloom.report.metrics import render_metrics
     from tagloom.training.cache import default_cache_folder
     from tagloom.training.plan import RunPlan
+    from tagloom.training.signals import Interrupted
 
     console = _console()
-    if resume:
-        plan = RunPlan.read(out)
-    elif data is None:
+    begun = RunPlan.read(out) if resume else None
+    if begun is None and data is None:
         raise TagloomError("name a label table to train on: tagloom train photos/train.csv --out runs/first")
-    else:
-        chosen = override(for_task(load_recipe(recipe), task), settings or [])
-        plan = RunPlan(data=data, val=val, recipe=chosen, data_options=_pairs(data_option))
-    result = run_training(
-        plan,
-        out,
-        resume=resume,
-        device=device,
-        cache_folder=cache or default_cache_folder(),
-        console=console,
-        tensorboard=tensorboard,
+    base = begun.recipe if begun and recipe is None else load_recipe(recipe or "quick")
+    plan = RunPlan(
+        data=data or (begun.data if begun else ""),
+        val=val or (begun.val if begun else None),
+        recipe=override(for_task(base, task), settings or []),
+        data_options=_pairs(data_option) or (begun.data_options if begun else {}),
     )
+    if begun:
+        begun.check_same(plan)
+    try:
+        result = run_training(
+            plan,
+            out,
+            resume=resume,
+            device=device,
+            cache_folder=cache or default_cache_folder(),
+            console=console,
+            tensorboard=tensorboard,
+        )
+    except Interrupted:
+        _warn(f"stopped on request. Go on with: tagloom train --resume --out {out}")
+        raise
     part, metrics = next(iter(result.metrics.items()), (None, None))
     if metrics:
         console.print(f"\n[bold]{'Validation data' if part == 'validation' else 'Images held aside from training'}[/]")
@@ -264,11 +279,14 @@ def recipes_list() -> None:
 
 
 @recipes_app.command("show")
-def recipes_show(name: str) -> None:
+def recipes_show(
+    name: str,
+    every: Annotated[bool, typer.Option("--all", help="Print every field, defaults included.")] = False,
+) -> None:
     """Print a recipe with its comments."""
-    from tagloom.recipe import recipe_text
+    from tagloom.recipe import load_recipe, recipe_text
 
-    sys.stdout.write(recipe_text(name))
+    sys.stdout.write(load_recipe(name).to_yaml() if every else recipe_text(name))
 
 
 @recipes_app.command("copy")
@@ -320,8 +338,9 @@ def main() -> None:
     try:
         app()
     except TagloomError as error:
-        _warn(f"error: {error}")
-        raise SystemExit(getattr(error, "exit_code", 2)) from None
+        code = getattr(error, "exit_code", 2)  # a run that was stopped has a code of its own, and is no error
+        _warn(str(error) if code != 2 else f"error: {error}")
+        raise SystemExit(code) from None
     except KeyboardInterrupt:
         _warn("stopped.")
         raise SystemExit(130) from None

@@ -1,6 +1,7 @@
 """The demonstration: everything from drawing pictures to looking at tags, in one go."""
 
 import shutil
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -56,10 +57,11 @@ def run_demo(out: Path, *, images: int, console: Console) -> float:
     console.print("\n[bold]4. Looking at its tags[/]")
     _draw_sheet(tagger, tested, scenes, sheet)
     console.print(f"The first {SHOWN_PICTURES} test pictures with their tags: [bold]{sheet}[/]")
+    command = "tagloom" if shutil.which("tagloom") else sys.argv[0]
     console.print(
-        f"\nNow try:\n  tagloom check {scenes}/train.csv\n"
-        f"  tagloom predict {run} {scenes}/images --top-k 3 --out {out}/tags.csv\n"
-        f"  tagloom train YOUR.csv --recipe quick --out runs/first"
+        f"\nNow try:\n  {command} check {scenes}/train.csv\n"
+        f"  {command} predict {run} {scenes}/images --top-k 3 --out {out}/tags.csv\n"
+        f"  {command} train YOUR.csv --recipe quick --out runs/first"
     )
     return test_map
 

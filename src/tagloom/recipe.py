@@ -293,6 +293,10 @@ def override(recipe: Recipe, settings: list[str]) -> Recipe:
         if not equals:
             raise RecipeError(f"--set {setting}: write it as part.field=value, for example training.epochs=5")
         *parts, last = key.strip().split(".")
+        if not parts and last not in content:
+            near = [f"{part}.{last}" for part, fields in content.items() if isinstance(fields, dict) and last in fields]
+            if near:
+                raise RecipeError(f"--set {setting}: did you mean {near[0]}={value}?")
         place = content
         for part in parts:
             if not isinstance(place.get(part), dict):

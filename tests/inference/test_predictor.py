@@ -144,7 +144,7 @@ def test_equal_scores_keep_the_order_of_the_classes():
 
 
 def test_a_single_label_tagger_gives_a_distribution_and_its_best_class():
-    tagger = fixed([[1.0, 3.0, 2.0]], task="single", thresholds=(0.9, 0.9, 0.9))
+    tagger = fixed([[1.0, 3.0, 2.0]], task="single", activation="softmax", thresholds=(0.9, 0.9, 0.9))
     row = tagger.scores(picture())[0]
     wanted = np.exp([1.0, 3.0, 2.0]) / np.exp([1.0, 3.0, 2.0]).sum()
     np.testing.assert_allclose(row, wanted, rtol=1e-5)
@@ -152,11 +152,11 @@ def test_a_single_label_tagger_gives_a_distribution_and_its_best_class():
     assert labels(tagger.predict(picture(), top_k=2)[0]) == ["b", "c"]
 
 
-@pytest.mark.parametrize("task", ["multi", "single"])
-def test_extreme_logits_stay_probabilities(task):
+@pytest.mark.parametrize("activation", ["sigmoid", "softmax"])
+def test_extreme_logits_stay_probabilities(activation):
     with np.errstate(over="raise", invalid="raise", divide="raise"):
-        row = fixed([[1e4, -1e4, 0.0]], task=task).scores(picture())[0]
-    np.testing.assert_allclose(row, [1, 0, 0 if task == "single" else 0.5])
+        row = fixed([[1e4, -1e4, 0.0]], activation=activation).scores(picture())[0]
+    np.testing.assert_allclose(row, [1, 0, 0 if activation == "softmax" else 0.5])
 
 
 def test_small_scores_are_exact_too_so_that_they_keep_their_order():
@@ -237,3 +237,12 @@ def test_a_tagger_from_the_hub_is_fetched_without_anything_that_runs(monkeypatch
     assert len(load("hf-hub:owner/name").classes) == 24
     assert asked["name"] == "owner/name"
     assert set(asked["patterns"]) == {"*.json", "*.safetensors", "*.onnx"}
+
+
+def test_pixels_are_tagged_like_the_picture_they_are(finished_run, scenes):
+    tagger = load(finished_run)
+    picture = sorted((scenes / "images").iterdir())[0]
+    pixels = np.asarray(Image.open(picture).convert("RGB"))
+    np.testing.assert_allclose(tagger.scores(pixels), tagger.scores(picture), atol=1e-6)
+    with pytest.raises(ImageError, match="uint8 of shape"):
+        tagger.scores(np.zeros((8, 8, 4), np.float32))

@@ -68,15 +68,18 @@ def test_threshold_and_top_k_reach_the_tagger(pictures):
     assert next(tag_files(brightness_tagger(), paths, threshold=1.0))[1] == []
 
 
-def test_csv_comes_back_as_it_went(tmp_path):
+def test_csv_comes_back_as_it_went(tmp_path, monkeypatch):
+    (tmp_path / "new").mkdir()
+    monkeypatch.chdir(tmp_path / "new")
     assert write_tags(iter(ROWS), tmp_path / "new" / "tags.csv") == 2
     with (tmp_path / "new" / "tags.csv").open(newline="", encoding="utf-8") as file:
         first, second = csv.DictReader(file)
-    assert first == {"image": "a.jpg", "labels": "cat|a, b", "scores": "0.9123|0.5000"}
+    assert first == {"image": "a.jpg", "labels": 'cat|"a, b"', "scores": "0.9123|0.5000"}
     assert second == {"image": "ü.jpg", "labels": "", "scores": ""}
 
 
-def test_json_lines_come_back_as_they_went(tmp_path):
+def test_json_lines_come_back_as_they_went(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert write_tags(iter(ROWS), tmp_path / "tags.jsonl") == 2
     first, second = map(json.loads, (tmp_path / "tags.jsonl").read_text(encoding="utf-8").splitlines())
     assert first == {
@@ -114,3 +117,17 @@ def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match=r"tags\.csv: cannot be written"):
         write_tags(iter(ROWS), tmp_path / "file" / "tags.csv")
+
+
+def test_a_table_of_tags_reads_back_wherever_it_lies(tmp_path, monkeypatch):
+    from PIL import Image
+
+    from tagloom.data import load_table
+
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (8, 8)).save(tmp_path / "photos" / "a.png")
+    monkeypatch.chdir(tmp_path)
+    write_tags([(Path("photos/a.png"), [Tag("odd|name", 0.5), Tag("cat", 0.25)])], Path("lists/tags.csv"))
+    table = load_table(tmp_path / "lists" / "tags.csv", separator="|")
+    assert table.path(0).is_file()
+    assert table.classes == ("cat", "odd|name")

@@ -1,9 +1,11 @@
 """A run's plan is kept in its folder, so that resuming needs nothing else."""
 
+from pathlib import Path
+
 import pytest
 
 from tagloom.errors import RecipeError, TagloomError
-from tagloom.recipe import recipe_from_dict
+from tagloom.recipe import Recipe, override, recipe_from_dict
 from tagloom.training.plan import RUN_FILE, RunPlan, check_options
 
 
@@ -17,7 +19,7 @@ def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
 
 
 def test_a_plan_comes_back_from_its_folder(tmp_path):
-    plan = RunPlan("a.csv", None, recipe_from_dict({"training": {"epochs": 3}}), {"split": "train"})
+    plan = RunPlan("/photos/a.csv", None, recipe_from_dict({"training": {"epochs": 3}}), {"split": "train"})
     plan.write(tmp_path)
     assert RunPlan.read(tmp_path) == plan
 
@@ -38,3 +40,26 @@ def test_options_of_head_and_loss_are_checked_by_name(content, suggestion):
     check_options(recipe_from_dict({}))
     with pytest.raises(RecipeError, match=f"did you mean '{suggestion}'"):
         check_options(recipe_from_dict(content))
+
+
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        ("training.epochs=9", "training.epochs was"),
+        ("head.options.dropout=0.5", "head.options was"),
+        ("name=x", "name was"),
+    ],
+)
+def test_a_run_is_not_resumed_with_another_recipe(setting, named):
+    plan = RunPlan("a.csv", None, Recipe())
+    plan.check_same(RunPlan(str(Path("a.csv").resolve()), None, Recipe()))
+    with pytest.raises(TagloomError, match=named):
+        plan.check_same(RunPlan("a.csv", None, override(Recipe(), [setting])))
+
+
+def test_a_run_is_not_resumed_with_other_data():
+    plan = RunPlan("a.csv", None, Recipe())
+    with pytest.raises(TagloomError, match="training table"):
+        plan.check_same(RunPlan("b.csv", None, Recipe()))
+    with pytest.raises(TagloomError, match="--val"):
+        plan.check_same(RunPlan("a.csv", "v.csv", Recipe()))

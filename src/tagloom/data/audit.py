@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -24,6 +25,13 @@ Digest: TypeAlias = bytes | None
 T = TypeVar("T")
 
 STRONGEST_PAIRS = 20
+MIN_IMAGES = 2
+"""One to learn from and one to hold aside."""
+FEW_POSITIVES = 5
+"""A class with fewer is rare."""
+_MUCH_MORE_FREQUENT = 5
+_ALIKE = 0.8  # a letter in three makes another word ("cat", "car"), a letter in six is a slip ("person", "persan")
+_LONGEST_SPELLING = 100  # nobody types longer names by hand, and the ways to shorten one grow with its length
 _CHUNK = 512  # images handed to the threads at a time, and classes whose pairs are counted at a time
 _ENOUGH = (64, 64)  # decoding to this size still goes through every byte of a JPEG, in a fraction of the time
 
@@ -48,6 +56,16 @@ class LabelPair:
     together: int
     share_of_first: float
     share_of_second: float
+
+
+@dataclass(frozen=True)
+class LikelySlip:
+    """A rare class one slip of the pen away from one that is much more frequent."""
+
+    name: str
+    positives: int
+    meant: str
+    meant_positives: int
 
 
 @dataclass(frozen=True)
@@ -91,9 +109,17 @@ class Audit:
     strongest_pairs: list[LabelPair]
     """By the share of images with either class that have both, strongest first."""
     classes_without_positive: list[str]
+    rare_classes: list[str]
+    """Classes with a positive, but fewer than `FEW_POSITIVES`."""
+    likely_slips: list[LikelySlip]
+    """Rare classes that may be misspelt; none where somebody named the classes and so vouches for their spelling."""
     class_name_clashes: list[list[str]]
     """Groups of names that differ only in case, spaces, hyphens, underscores or the way Unicode writes them."""
     class_names_with_outer_spaces: list[str]
+    repeated_rows: int
+    """Rows that only repeated an earlier one and were merged into it."""
+    ignored_columns: list[str]
+    """Columns of the table that are neither images nor labels."""
     problems: list[ImageProblem]
     duplicates: list[DuplicateGroup]
     other: str | None
@@ -101,13 +127,26 @@ class Audit:
     leaks: list[Leak]
 
     @property
+    def obstacles(self) -> list[str]:
+        """Why training would refuse the table as it is."""
+        unreadable = len(self.problems)
+        reasons: list[str] = []
+        if self.images < MIN_IMAGES:
+            reasons.append(f"at least {MIN_IMAGES} images are needed, found {self.images}")
+        if not any(self.positives):
+            reasons.append("no image has any label")
+        if unreadable > MAX_BROKEN_SHARE * self.images:
+            reasons.append(f"{unreadable:,} of {self.images:,} images cannot be read, over {MAX_BROKEN_SHARE:.0%}")
+        return reasons
+
+    @property
     def trainable(self) -> bool:
-        """Whether something can be learned from it: there are labels, and nearly all images can be read."""
-        return any(self.positives) and len(self.problems) <= MAX_BROKEN_SHARE * self.images
+        """Whether training would take the table: enough images, nearly all readable, and a label among them."""
+        return not self.obstacles
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and text, for JSON."""
-        return asdict(self)
+        return {**asdict(self), "obstacles": self.obstacles}
 
 
 def audit(
@@ -168,8 +207,12 @@ def audit(
         labels_per_image=_labels_per_image(table),
         strongest_pairs=_strongest_pairs(table, positives),
         classes_without_positive=[table.classes[column] for column in np.flatnonzero(positives == 0)],
+        rare_classes=[table.classes[column] for column in _rare(positives)],
+        likely_slips=[] if table.classes_given else _likely_slips(table.classes, positives),
         class_name_clashes=_name_clashes(table.classes),
         class_names_with_outer_spaces=[name for name in table.classes if name != name.strip()],
+        repeated_rows=table.repeated,
+        ignored_columns=list(table.ignored_columns),
         problems=problems,
         duplicates=[
             DuplicateGroup([table.images[row] for row in rows], _labels_differ(table, rows))
@@ -264,9 +307,61 @@ def _strongest_pairs(table: LabelTable, positives: NDArray[np.int64]) -> list[La
 def _name_clashes(classes: Sequence[str]) -> list[list[str]]:
     alike: dict[str, list[str]] = defaultdict(list)
     for name in classes:
-        words = unicodedata.normalize("NFKC", name).replace("_", " ").replace("-", " ").split()
-        alike[" ".join(words).casefold()].append(name)
+        alike[_plain_name(name)].append(name)
     return [names for names in alike.values() if len(names) > 1]
+
+
+def _plain_name(name: str) -> str:
+    words = unicodedata.normalize("NFKC", name).replace("_", " ").replace("-", " ").split()
+    return " ".join(words).casefold()
+
+
+def _rare(positives: NDArray[np.int64]) -> list[int]:
+    columns: list[int] = np.flatnonzero((positives > 0) & (positives < FEW_POSITIVES)).tolist()
+    return columns
+
+
+def _likely_slips(classes: Sequence[str], positives: NDArray[np.int64]) -> list[LikelySlip]:
+    """Rare classes beside the most frequent class that they may be meant for.
+
+    Two names are a slip apart when they become the same once each has lost a letter at most: one was added, left out,
+    mistaken or swapped with its neighbour. So names are looked up by what is left of them, instead of comparing
+    thousands of rare classes with thousands of frequent ones.
+    """
+    plain = [_plain_name(name) for name in classes]
+    frequent: dict[str, list[int]] = defaultdict(list)
+    for column in np.flatnonzero(positives >= _MUCH_MORE_FREQUENT).tolist():
+        for remainder in _remainders(plain[column]):
+            frequent[remainder].append(column)
+    found: list[LikelySlip] = []
+    for column in _rare(positives):
+        meant = {
+            other
+            for remainder in _remainders(plain[column])
+            for other in frequent.get(remainder, ())
+            if positives[other] >= _MUCH_MORE_FREQUENT * positives[column] and _alike(plain[column], plain[other])
+        }
+        if meant:
+            best = max(meant, key=lambda other: (positives[other], -other))
+            found.append(LikelySlip(classes[column], int(positives[column]), classes[best], int(positives[best])))
+    return found
+
+
+def _remainders(name: str) -> set[str]:
+    """The name, and what is left of it without each of its letters."""
+    if len(name) > _LONGEST_SPELLING:
+        return set()
+    return {name, *(name[:place] + name[place + 1 :] for place in range(len(name)))}
+
+
+def _alike(name: str, other: str) -> bool:
+    """Whether names are nearly the same: equal ones are clashes already, and other digits name another thing."""
+    digits, other_digits = ([sign for sign in text if sign.isdigit()] for text in (name, other))
+    return (
+        name != other
+        and digits == other_digits
+        and SequenceMatcher(None, name, other, autojunk=False).ratio() >= _ALIKE
+    )
 
 
 def _labels_differ(table: LabelTable, rows: Sequence[int]) -> bool:

@@ -16,7 +16,7 @@ from tagloom.data.images import open_image
 from tagloom.data.transforms import Preprocess, decode_size, prepare
 from tagloom.errors import DataError, ImageError
 
-Source = str | os.PathLike[str] | bytes | Image.Image
+Source = str | os.PathLike[str] | bytes | Image.Image | NDArray[np.uint8]
 S = TypeVar("S", bound=Source)
 
 MAX_BROKEN_SHARE = 0.05
@@ -44,7 +44,7 @@ def read_pictures(
     """Decode and resize pictures in the order given, a batch at a time and a few batches ahead.
 
     Args:
-        sources: Paths, encoded bytes or PIL images; may be a generator.
+        sources: Paths, encoded bytes, PIL images or uint8 arrays (H, W, 3); may be a generator.
         preprocess: Size and fit.
         batch_size: Pictures per batch, unreadable ones included.
         threads: Decoding threads. Pillow releases the interpreter lock, so threads do run side by side.
@@ -54,7 +54,7 @@ def read_pictures(
 
     def read(source: Source) -> NDArray[np.uint8] | ImageError:
         try:
-            pixels = prepare(open_image(source, at_least=enough), preprocess)
+            pixels = prepare(open_image(_picture(source), at_least=enough), preprocess)
         except ImageError as error:
             return error
         return pixels[:, ::-1] if flip else pixels
@@ -98,6 +98,16 @@ def check_broken(broken: list[tuple[int, ImageError]], count: int, allowed: floa
         f"  {shown}{more}\n"
         "See them all with 'tagloom check'. Mend the paths or files, or allow more with --set data.max_broken=0.2"
     )
+
+
+def _picture(source: Source) -> str | os.PathLike[str] | bytes | Image.Image:
+    """Take an array of pixels for the picture that it is."""
+    if not isinstance(source, np.ndarray):
+        return source
+    if source.dtype != np.uint8 or source.ndim != 3 or source.shape[2] != 3 or 0 in source.shape:
+        found = f"is {source.dtype} of shape {source.shape}; pixels are uint8 of shape (height, width, 3)."
+        raise ImageError("an array", "format", found)
+    return Image.fromarray(source)
 
 
 def _chunks(sources: Iterable[S], size: int) -> Iterator[list[S]]:

@@ -48,6 +48,12 @@ class LabelTable:
     """"single" where the source can hold one label per image only, as one folder per class does."""
     source: str = ""
     """Where the table came from, for provenance and messages."""
+    classes_given: bool = False
+    """Whether somebody named the classes (classes.txt, a tagger, COCO's list), or they are whatever labels occur."""
+    repeated: int = 0
+    """Rows of the source that said of an image what an earlier row had said, and were merged into it."""
+    ignored_columns: tuple[str, ...] = ()
+    """Columns of the source that are neither images nor labels."""
 
     def __post_init__(self) -> None:
         if not all(self.classes):
@@ -119,21 +125,33 @@ class LabelTable:
         return np.flatnonzero(~in_second), np.flatnonzero(in_second)
 
     def with_classes(
-        self, classes: Sequence[str], on_missing: Literal["negative", "unknown", "error"] = "negative"
+        self,
+        classes: Sequence[str],
+        on_missing: Literal["negative", "unknown", "error"] = "negative",
+        on_extra: Literal["error", "drop"] = "error",
     ) -> "LabelTable":
         """The same labels in another order of classes, for example that of the tagger to be scored.
 
         Args:
-            classes: The order wanted. It must hold every class of this table.
+            classes: The order wanted.
             on_missing: What all images are for the classes that this table lacks, or "error" to refuse them.
+            on_extra: Whether classes of this table that the order lacks are refused, or dropped with their labels.
         """
         if on_missing not in ("negative", "unknown", "error"):
             raise DataError(f"on_missing is 'negative', 'unknown' or 'error', found {on_missing!r}")
+        if on_extra not in ("error", "drop"):
+            raise DataError(f"on_extra is 'error' or 'drop', found {on_extra!r}")
         wanted = tuple(classes)
         column_of = {name: column for column, name in enumerate(wanted)}
-        for name in self.classes:
-            if name not in column_of:
-                raise DataError(f"{self._name}: {not_a_class(name, wanted)}")
+        if extra := [name for name in self.classes if name not in column_of]:
+            if on_extra == "drop":
+                return self._without_classes(extra).with_classes(wanted, on_missing)
+            raise DataError(
+                f"{self._name}: {not_a_class(extra[0], wanted)}"
+                f"{f' Nor are {len(extra) - 1} more of its labels.' if len(extra) > 1 else ''} The classes and their "
+                "order come from the tagger, from classes.txt or from the training table. Correct the label, or leave "
+                "such labels out with on_extra='drop' (tagloom evaluate --ignore-other-labels)."
+            )
         present = set(self.classes)
         lacking = [name for name in wanted if name not in present]
         if lacking and on_missing == "error":
@@ -154,6 +172,17 @@ class LabelTable:
             classes=wanted,
             positive=_with_columns(self.positive, columns, len(wanted)),
             exceptions=None if exceptions is None else _with_columns(exceptions, columns, len(wanted)),
+            classes_given=True,
+        )
+
+    def _without_classes(self, names: Sequence[str]) -> "LabelTable":
+        dropped = set(names)
+        kept = np.array([column for column, name in enumerate(self.classes) if name not in dropped], dtype=np.intp)
+        return replace(
+            self,
+            classes=tuple(name for name in self.classes if name not in dropped),
+            positive=self.positive[:, kept],
+            exceptions=None if self.exceptions is None else self.exceptions[:, kept],
         )
 
     @property
@@ -190,12 +219,11 @@ def not_a_class(name: str, classes: Sequence[str]) -> str:
     """Say that a label is none of the classes, and which classes come nearest.
 
     >>> not_a_class("dgo", ["cat", "dog"])
-    "label 'dgo' is not one of the 2 classes. Nearest: 'dog'. Correct the label, or add it to the classes."
+    "label 'dgo' is not one of the 2 classes. Nearest: 'dog'."
     """
     near = get_close_matches(name, classes, n=3) or get_close_matches(name.casefold().strip(), classes, n=3, cutoff=0.5)
     nearest = f" Nearest: {', '.join(map(repr, near))}." if near else ""
-    mend = "Correct the label, or add it to the classes."
-    return f"label {name!r} is not one of the {len(classes)} classes.{nearest} {mend}"
+    return f"label {name!r} is not one of the {len(classes)} classes.{nearest}"
 
 
 def _with_columns(pairs: Pairs, columns: NDArray[np.int32], width: int) -> Pairs:

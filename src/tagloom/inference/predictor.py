@@ -49,7 +49,7 @@ class Tagger:
         """Put labels on pictures.
 
         Args:
-            pictures: One or many paths, encoded images (bytes) or PIL images.
+            pictures: One or many paths, encoded images (bytes), PIL images or uint8 arrays (H, W, 3).
             threshold: Score from which a label counts, one for all or one per class; by default those that were
                 chosen when the tagger was trained (a single-label tagger gives its best class).
             top_k: At most so many labels per picture. Without a threshold: exactly so many.
@@ -60,7 +60,7 @@ class Tagger:
         return [self.tags(row, threshold, top_k) for row in self.scores(pictures)]
 
     def scores(self, pictures: Source | Iterable[Source]) -> NDArray[np.float32]:
-        """Give the probability of every label: (pictures, classes). An unreadable picture raises its `ImageError`."""
+        """Give every label's score, from 0 to 1: (pictures, classes). An unreadable picture raises its `ImageError`."""
         rows = []
         for _, result in self.stream([pictures] if _is_one(pictures) else pictures):  # type: ignore[list-item, arg-type]
             if isinstance(result, ImageError):
@@ -132,7 +132,8 @@ def load(folder: str | os.PathLike[str], *, device: str = "auto") -> Tagger:
         network = OnnxNetwork(exported)
         return Tagger(spec, lambda pictures: network(pictures)[0], "onnx")
     if find_spec("torch") is None:
-        raise MissingExtraError(f"{place} has no {ONNX_FILE}; running it from its weights", "train")
+        why = f"device {device}" if exported.is_file() else f"{place} has no {ONNX_FILE}; running it from its weights"
+        raise MissingExtraError(why, "train")
     return Tagger(spec, _torch_run(place, spec, device), "torch")
 
 
@@ -170,4 +171,5 @@ def _has_gpu() -> bool:
 
 
 def _is_one(pictures: object) -> bool:
-    return isinstance(pictures, str | bytes | os.PathLike) or hasattr(pictures, "convert")
+    is_pixels = isinstance(pictures, np.ndarray) and pictures.ndim == 3
+    return is_pixels or isinstance(pictures, str | bytes | os.PathLike) or hasattr(pictures, "convert")

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -50,7 +51,7 @@ def write_tags(rows: Iterable[tuple[Path, list[Tag]]], path: Path) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("w", newline="", encoding="utf-8") as file:
-            count = write(rows, file)
+            count = write(((_seen_from(path.parent, image), tags) for image, tags in rows), file)
         partial.replace(path)
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({error}). Name another --out.") from error
@@ -58,6 +59,11 @@ def write_tags(rows: Iterable[tuple[Path, list[Tag]]], path: Path) -> int:
         with suppress(OSError):
             partial.unlink()
     return count
+
+
+def _seen_from(folder: Path, image: Path) -> Path:
+    """Give an image's path relative to the folder of the file that names it, as label tables are read."""
+    return Path(os.path.relpath(image.resolve(), folder.resolve()))
 
 
 def _write_csv(rows: Iterable[tuple[Path, list[Tag]]], file: IO[str]) -> int:

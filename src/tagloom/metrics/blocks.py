@@ -39,6 +39,12 @@ BLOCK_ELEMENTS = 4_000_000
 TILE_ROWS = 512
 
 
+def as_arrays(scores: Any, targets: Any, known: Any) -> tuple[Array, Targets, Array | None]:
+    """Take lists and tensors for the arrays they stand for; arrays and memory maps are not copied, sparse stays so."""
+    flags = targets if hasattr(targets, "tocsr") else np.asarray(targets)
+    return np.asarray(scores), flags, None if known is None else np.asarray(known)
+
+
 def check_shapes(scores: Array, targets: Targets, known: Array | None) -> tuple[int, int]:
     """Images and classes, once scores, targets and known are seen to agree on them."""
     if scores.ndim != 2 or scores.dtype.kind not in "fiub":

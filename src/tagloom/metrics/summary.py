@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from tagloom.errors import DataError
-from tagloom.metrics.blocks import Array, Targets, check_shapes, working_dtype
+from tagloom.metrics.blocks import Array, Targets, as_arrays, check_shapes, working_dtype
 from tagloom.metrics.decisions import count_top_k, precision_and_recall
 from tagloom.metrics.ranking import Column, average_of, measure_columns
 
@@ -16,7 +16,8 @@ def score(
     """Measure scores against the truth. All measures are percentages, and plain Python numbers that JSON can hold.
 
     Args:
-        scores: `(n, N)` probabilities. For mAP and AP any scores will do that put images in the same order.
+        scores: `(n, N)` probabilities; arrays, or tensors on the CPU. For mAP and AP any scores will do that put
+            images in the same order.
         targets: `(n, N)`, 0 or 1, dense or sparse.
         known: `(n, N)` bool; pairs that are not known count nowhere and take no place in a ranking or a top k.
         threshold: One number, or `(N,)` with one per class. A class is predicted where its score is over it.
@@ -35,6 +36,7 @@ def score(
     >>> print(f"{result['mAP']:.1f} {result['CF1']:.1f} {result['OF1']:.1f} {result['classes_without_positive']}")
     83.3 80.0 57.1 [1]
     """
+    scores, targets, known = as_arrays(scores, targets, known)
     images, classes = check_shapes(scores, targets, known)
     limits = _limits(threshold, scores, classes)
     average = average_of("non-interpolated")

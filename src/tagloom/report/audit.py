@@ -7,14 +7,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tagloom.data.audit import Audit
+from tagloom.data.audit import FEW_POSITIVES, Audit
 
 _LONGEST = 10
 
 
 @dataclass(frozen=True)
 class _Finding:
-    """One kind of thing to mend: every case of it, and what to do."""
+    """One kind of thing to mend or to know of: every case of it, and what to do."""
 
     title: str
     lines: list[str]
@@ -22,21 +22,22 @@ class _Finding:
 
 
 def render_audit(audit: Audit, console: Console) -> None:
-    """Print an audit; long lists are cut, and the last line says what to mend first."""
+    """Print an audit; long lists are cut, and the last line says whether training would take it and what to mend."""
     console.print(_overview(audit))
     console.print(_classes(audit))
     if audit.strongest_pairs:
         console.print(_pairs(audit))
     findings = _findings(audit)
-    for finding in findings:
+    for finding in [*findings, *_remarks(audit)]:
         console.print()
         console.print(Text(f"{_shown(finding.title)} ({len(finding.lines):,})", style="bold"))
         for line in finding.lines[:_LONGEST]:
             console.print(Text(f"  {_shown(line)}"))
         if len(finding.lines) > _LONGEST:
             console.print(Text(f"  {_more(len(finding.lines) - _LONGEST)}", style="dim"))
+        console.print(Text(f"  → {finding.advice}", style="italic"))
     console.print()
-    console.print(_verdict(findings))
+    console.print(_verdict(audit, findings))
 
 
 def _overview(audit: Audit) -> Table:
@@ -49,6 +50,10 @@ def _overview(audit: Audit) -> Table:
     page.add_row("labels per image", f"{labels.mean:.2f} on average, {labels.least} to {labels.most}")
     page.add_row("images without labels", f"{labels.without:,}")
     page.add_row("unknown pairs", f"{unknown:,}" + (f" ({unknown / known:.1%})" if unknown else ""))
+    if audit.repeated_rows:
+        page.add_row("repeated rows", f"{audit.repeated_rows:,}, merged with the rows that they repeat")
+    if audit.ignored_columns:
+        page.add_row("ignored columns", _text(_listed(map(repr, audit.ignored_columns), ", ")))
     page.add_row("", _histogram(labels.histogram))
     return page
 
@@ -104,6 +109,10 @@ def _findings(audit: Audit) -> list[_Finding]:
     repetitions = [_listed(group.images) for group in audit.duplicates if not group.labels_differ]
     clashes = [_listed(map(repr, names)) for names in audit.class_name_clashes]
     spaces = list(map(repr, audit.class_names_with_outer_spaces))
+    slips = [
+        f"{slip.name!r} ({slip.positives:,} positive) beside {slip.meant!r} ({slip.meant_positives:,})"
+        for slip in audit.likely_slips
+    ]
     found = [
         _Finding(
             f"Images also in {audit.other or 'the other table'}",
@@ -122,6 +131,11 @@ def _findings(audit: Audit) -> list[_Finding]:
         _Finding("Class names that look alike", clashes, "give each class one spelling"),
         _Finding("Class names with spaces at their ends", spaces, "trim the class names"),
         _Finding(
+            "Classes that may be misspelt",
+            slips,
+            "correct the misspelt labels, or name the classes in a classes.txt beside the table if all are meant",
+        ),
+        _Finding(
             "Classes without a positive",
             audit.classes_without_positive,
             "find positives for the classes that have none, or drop those classes",
@@ -131,16 +145,31 @@ def _findings(audit: Audit) -> list[_Finding]:
     return [finding for finding in found if finding.lines]
 
 
-def _verdict(findings: Sequence[_Finding]) -> Text:
+def _remarks(audit: Audit) -> list[_Finding]:
+    """What is no fault of the table, but good to know."""
+    count_of = dict(zip(audit.classes, audit.positives, strict=True))
+    rare = sorted(audit.rare_classes, key=lambda name: count_of[name])
+    remark = _Finding(
+        f"Rare classes, with fewer than {FEW_POSITIVES} positives",
+        [f"{name!r} ({count_of[name]})" for name in rare],
+        "expect little of these classes; more examples would help",
+    )
+    return [remark] if rare else []
+
+
+def _verdict(audit: Audit, findings: Sequence[_Finding]) -> Text:
+    refusal = f" training would refuse this table: {'; '.join(audit.obstacles)}." if audit.obstacles else ""
     if not findings:
-        return Text("Verdict: nothing to mend.", style="bold green")
+        style = "bold red" if refusal else "bold green"
+        return Text(f"Verdict:{refusal or ' nothing to mend.'}", style=style)
+    first = f" {'First' if refusal else 'first'}, {findings[0].advice}."
     rest = f" Then see the other findings above ({len(findings) - 1})." if len(findings) > 1 else ""
-    return Text(f"Verdict: first, {findings[0].advice}.{rest}", style="bold yellow")
+    return Text(f"Verdict:{refusal}{first}{rest}", style="bold red" if refusal else "bold yellow")
 
 
-def _listed(names: Iterable[str]) -> str:
+def _listed(names: Iterable[str], between: str = " = ") -> str:
     every = list(names)
-    return " = ".join(every[:4]) + (f" = {_more(len(every) - 4)}" if len(every) > 4 else "")
+    return between.join([*every[:4], *([_more(len(every) - 4)] if len(every) > 4 else [])])
 
 
 def _more(count: int) -> str:

@@ -23,7 +23,11 @@ def model_card(spec: TaggerSpec) -> str:
 
 
 def _data(spec: TaggerSpec) -> str:
-    rows = [f"- {name.replace('_', ' ')}: {value}" for name, value in spec.data.items()]
+    shown = {
+        name: (", ".join(map(str, value)) or "none") if isinstance(value, list) else value
+        for name, value in spec.data.items()
+    }
+    rows = [f"- {name.replace('_', ' ')}: {value}" for name, value in shown.items()]
     return "## Data\n\n" + "\n".join(rows) + "\n"
 
 
@@ -31,8 +35,10 @@ def _figures(spec: TaggerSpec) -> str:
     rows = []
     for part, figures in spec.metrics.items():
         if isinstance(figures, dict):
-            shown = [f"{name} {figures[name]:.2f}" for name in ("mAP", "CF1", "OF1", "top1") if name in figures]
-            rows.append(f"- {part.replace('_', ' ')}: {', '.join(shown)}")
+            names = ("top1", "mAP") if spec.task == "single" else ("mAP", "CF1", "OF1")
+            shown = [f"{name} {figures[name]:.2f}" for name in names if name in figures]
+            note = " (its thresholds were chosen on these images)" if part == "held_aside" else ""
+            rows.append(f"- {part.replace('_', ' ')}: {', '.join(shown)}{note}")
     if not rows:
         return "## Figures\n\nNot measured: there was neither a validation table nor a part held aside.\n"
     return "## Figures\n\nIn percent, with the tagger's own thresholds:\n\n" + "\n".join(rows) + "\n"
@@ -41,10 +47,12 @@ def _figures(spec: TaggerSpec) -> str:
 def _classes(spec: TaggerSpec) -> str:
     figures = spec.metrics.get("validation") or spec.metrics.get("held_aside") or {}
     precision: Sequence[float | None] = figures.get("AP", [None] * len(spec.classes))
-    rows = ["## Labels\n", "| label | threshold | AP |", "| --- | --- | --- |"]
+    single = spec.task == "single"  # there the best class is the answer, and thresholds play no part
+    rows = ["## Labels\n", "| label | AP |" if single else "| label | threshold | AP |"]
+    rows.append("| --- " * (2 if single else 3) + "|")
     for name, threshold, average in zip(spec.classes, spec.threshold_row(), precision, strict=True):
-        shown = "–" if average is None else f"{average:.1f}"
-        rows.append(f"| {name.replace('|', chr(92) + '|')} | {threshold:.3f} | {shown} |")
+        cells = [name.replace("|", "\\|"), *([] if single else [f"{threshold:.3f}"])]
+        rows.append(f"| {' | '.join(cells)} | {'–' if average is None else f'{average:.1f}'} |")
     return "\n".join(rows) + "\n"
 
 

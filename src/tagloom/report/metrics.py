@@ -26,8 +26,11 @@ def render_metrics(
     names = [_printable(name) for name in classes]
     measured = [(ap, index) for index, ap in enumerate(result["AP"]) if ap is not None]
     measured.sort(key=lambda pair: (-pair[0], pair[1]))
+    if "top1" in result:  # one label per picture: the best class is the answer, whatever its score
+        console.print(Text(f"top-1 {result['top1']:.2f}", style="bold"), Text(f"of {result['images']:,} images"))
     console.print(Text(f"mAP {result['mAP']:.2f}", style="bold"), Text(_extent(result, len(measured))))
-    console.print(_headline(result))
+    if "top1" not in result:
+        console.print(_headline(result))
     if len(measured) <= 2 * SHOWN:
         console.print(_class_table("Classes by average precision", measured, names, counts))
     else:

@@ -35,7 +35,7 @@ class RunLog:
             TimeRemainingColumn(),
             TextColumn("{task.fields[note]}"),
             console=console,
-            disable=console is None,
+            disable=console is None or not console.is_terminal,
         )
         self._bar: Any = None
         self._board = _tensorboard_writer(folder) if tensorboard else None
@@ -81,7 +81,8 @@ class RunLog:
     def epoch_ends(self, row: dict[str, float]) -> None:
         """Log an epoch's figures."""
         self.event("epoch", **row)
-        shown = "  ".join(f"{name} {row[name]:.4g}" for name in row if name not in ("epoch", "learning_rate"))
+        # F1 is left out here: it needs thresholds, and those are chosen after the last epoch.
+        shown = "  ".join(f"{name} {row[name]:.4g}" for name in ("loss", "top1", "mAP", "seconds") if name in row)
         self.say(f"[dim]epoch {int(row['epoch']):>3}[/]  {shown}")
         if self._board:
             for name, value in row.items():

@@ -37,12 +37,16 @@ class Parts:
         held: Held aside from the training table, for thresholds; None when nothing is.
         val: The validation table; None without one.
         broken: Images that were left out, with what is wrong.
+        learned: How many images are learned from.
+        held_aside: How many are held aside.
     """
 
     train: Batches
     held: Batches | None
     val: Batches | None
     broken: list[ImageError]
+    learned: int
+    held_aside: int
 
 
 def cached_parts(
@@ -95,7 +99,7 @@ def cached_parts(
     val_batches = None if val is None else batches(*features_of(val, "validation images"))
     if training.standardise:
         _fit_scales(network, lambda rows: views[0].gather(np.asarray(rows)), len(views[0]), training.seed)
-    return Parts(train, held_batches, val_batches, broken)
+    return Parts(train, held_batches, val_batches, broken, len(learn), 0 if held is None else len(held))
 
 
 def image_parts(
@@ -137,7 +141,7 @@ def image_parts(
     if training.standardise and recipe.backbone.frozen:
         network.to(device)
         _fit_scales(network, lambda rows: _summaries(network, train, rows, device), len(learn), training.seed)
-    return Parts(train, held_batches, val_batches, broken)
+    return Parts(train, held_batches, val_batches, broken, len(learn), 0 if held is None else len(held))
 
 
 def _hold_aside(table: LabelTable, recipe: Recipe, log: RunLog) -> tuple[Rows, Rows | None]:

@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tagloom.errors import RecipeError, TagloomError, unknown_name
 from tagloom.losses import create_loss
@@ -32,8 +33,8 @@ class RunPlan:
         """Note the plan in the run's folder."""
         content = {
             # Absolute, so that the run can be resumed from any working directory.
-            "data": str(Path(self.data).resolve()),
-            "val": None if self.val is None else str(Path(self.val).resolve()),
+            "data": _place(self.data),
+            "val": None if self.val is None else _place(self.val),
             "data_options": self.data_options,
             "recipe": self.recipe.to_dict(),
         }
@@ -41,6 +42,24 @@ class RunPlan:
         partial = folder / (RUN_FILE + ".partial")
         partial.write_text(json.dumps(content, indent=1), encoding="utf-8")
         partial.replace(folder / RUN_FILE)
+
+    def check_same(self, wanted: "RunPlan") -> None:
+        """Refuse to go on with anything but what this run was begun with."""
+        pairs: list[tuple[str, Any, Any]] = [
+            ("the training table", _place(self.data), _place(wanted.data)),
+            ("--val", self.val and _place(self.val), wanted.val and _place(wanted.val)),
+            ("--data-option", self.data_options, wanted.data_options),
+        ]
+        now, then = wanted.recipe.to_dict(), self.recipe.to_dict()
+        for part in then:
+            fields = then[part] if isinstance(then[part], dict) else {"": then[part]}
+            pairs.extend((f"{part}.{name}".strip("."), fields[name], _entry(now[part], name)) for name in fields)
+        for name, before, asked in pairs:
+            if before != asked:
+                raise TagloomError(
+                    f"--resume goes on with what the run was begun with, and {name} was {before}, not {asked}. "
+                    "Leave it out, or begin another run with another --out."
+                )
 
     @staticmethod
     def read(folder: Path) -> "RunPlan":
@@ -53,6 +72,14 @@ class RunPlan:
             raise TagloomError(
                 f"{folder}: holds no run that could be resumed ({error}). Start it without --resume."
             ) from error
+
+
+def _place(path: str) -> str:
+    return str(Path(path).resolve())
+
+
+def _entry(part: Any, name: str) -> Any:
+    return part.get(name) if isinstance(part, dict) else part
 
 
 def check_options(recipe: Recipe) -> None:

@@ -99,6 +99,8 @@ def train(
             size=recipe.preprocess.size,
             frozen=recipe.backbone.frozen,
         )
+        if recipe.task == "multi" and (np.diff(table.positive.indptr) == 1).all():
+            log.say("[yellow]every image has exactly one label: did you mean --task single?[/]")
         make_parts = cached_parts if recipe.from_cache else image_parts
         parts = make_parts(network, table, val, recipe, cache_folder=cache_folder, device=place, stop=stop, log=log)
         _note_broken(parts, out, log)
@@ -129,7 +131,7 @@ def train(
         network.eval()
         held = _score(parts.held, forward, recipe, place)
         validation = _score(parts.val, forward, recipe, place)
-        metrics = _finish(network, table, recipe, out, plan, held, validation, len(history), log)
+        metrics = _finish(network, table, recipe, out, plan, parts, held, validation, len(history), log)
         store.remove()
         log.event("finish", **{part: figures["mAP"] for part, figures in metrics.items()})
     return TrainingResult(table.classes, metrics)
@@ -227,6 +229,7 @@ def _finish(
     recipe: Recipe,
     out: Path,
     plan: RunPlan,
+    parts: Parts,
     held: Scored | None,
     validation: Scored | None,
     epochs: int,
@@ -256,7 +259,9 @@ def _finish(
         data={
             "training_table": plan.data,
             "validation_table": plan.val or "none",
-            "images": len(table),
+            "images_learned_from": parts.learned,
+            "images_held_aside": parts.held_aside,
+            "unreadable_images_left_out": len(parts.broken),
             "epochs": epochs,
             "parameters": total,
             "trained_parameters": trained,

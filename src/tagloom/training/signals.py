@@ -12,7 +12,7 @@ class Interrupted(TagloomError):  # noqa: N818  it is no fault
     """The user or the system asked to stop; everything is saved."""
 
     def __init__(self, signal_number: int) -> None:
-        super().__init__("stopped on request; everything so far is saved.")
+        super().__init__("everything so far is saved.")
         self.exit_code = 128 + signal_number
 
 

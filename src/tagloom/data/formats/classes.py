@@ -18,8 +18,8 @@ class GivenClasses:
     origin: str
 
     def unknown(self, name: str) -> str:
-        """Say that a label is not among these classes."""
-        return f"{not_a_class(name, self.names)} (The classes are those of {self.origin}.)"
+        """Say that a label is not among these classes, and where to mend that."""
+        return f"{not_a_class(name, self.names)} Correct the label, or add it to the classes, given by {self.origin}."
 
 
 def given_classes(table: Path, asked: Sequence[str] | None) -> GivenClasses | None:

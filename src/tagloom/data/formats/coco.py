@@ -64,11 +64,16 @@ def read_coco(
     shape = (len(names), len(categories))
     pairs = coo_array((np.ones(len(rows), dtype=np.bool_), (rows, columns)), shape=shape).tocsr()
     root = _image_folder(path, names) if images is None else Path(images)
-    table = LabelTable(root, names, tuple(entry["name"] for entry in categories), pairs, source=str(path))
+    table = LabelTable(
+        root, names, tuple(entry["name"] for entry in categories), pairs, source=str(path), classes_given=True
+    )
     if unannotated == "drop":
         table = table.select(np.diff(table.positive.indptr) > 0)
     if not len(table):
-        raise DataError(f"{path}: no image is left. Without annotations, read it with unannotated='keep'.")
+        raise DataError(
+            f"{path}: no image is left. Without annotations, read it with unannotated='keep' "
+            "(--data-option unannotated=keep)."
+        )
     return table if classes is None else table.with_classes(classes)
 
 
@@ -115,4 +120,7 @@ def _image_folder(path: Path, names: Sequence[str]) -> Path:
         if any((place / name).is_file() for name in names[:_PROBES]):
             return place
     looked = ", ".join(str(place) for place in places)
-    raise DataError(f"{path}: images such as {names[:1]} lie in none of {looked}. Say where with images=FOLDER.")
+    raise DataError(
+        f"{path}: images such as {names[:1]} lie in none of {looked}. Say where with images=FOLDER "
+        "(--data-option images=FOLDER)."
+    )

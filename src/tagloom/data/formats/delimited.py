@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tagloom.data.formats.classes import given_classes
 from tagloom.data.formats.sheet import Sheet, read_sheet
+from tagloom.data.images import IMAGE_SUFFIXES
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
 
@@ -63,6 +64,11 @@ def _read_header(path: Path) -> tuple[list[str], str]:
     records = _records(path, delimiter)
     number, fields = next(records)
     header = [name.strip() for name in fields]
+    if image := next((cell for cell in header if Path(cell).suffix.lower() in IMAGE_SUFFIXES), None):
+        raise DataError(
+            f"{path}, line {number}: the first row looks like data, because it holds the image {image[:60]!r}. Put a "
+            f"header line above it, such as {f'image{delimiter}labels'!r}."
+        )
     if len(set(header)) != len(header):
         twice = next(name for name in header if header.count(name) > 1)
         raise DataError(f"{path}, line {number}: two columns are called {twice!r}. Rename one.")

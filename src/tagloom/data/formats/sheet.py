@@ -138,7 +138,17 @@ def _read_labels_column(
             "learn. Fill it, or give the classes in a classes.txt beside the table."
         )
     positive = collected.positive.to_matrix(len(order), renumbered)
-    return LabelTable(root, collected.images, order, positive, source=str(sheet.path))
+    others = (name for column, name in enumerate(sheet.header) if column not in (image_at, labels_at))
+    return LabelTable(
+        root,
+        collected.images,
+        order,
+        positive,
+        source=str(sheet.path),
+        classes_given=given is not None,
+        repeated=collected.repeated,
+        ignored_columns=tuple(name for name in others if name),
+    )
 
 
 def _read_class_columns(sheet: Sheet, root: Path, image_at: int, given: GivenClasses | None) -> LabelTable:
@@ -170,7 +180,8 @@ def _read_class_columns(sheet: Sheet, root: Path, image_at: int, given: GivenCla
                 raise DataError(
                     f"{sheet.at(number)}, column {sheet.header[column]!r}: found {str(cells[column])[:40]!r} where 1, "
                     "0, -1 or nothing is expected. If the table has one column with all labels, call it 'labels' or "
-                    "choose it with label_column; if this column is no class, remove it."
+                    "choose it with label_column=NAME (--data-option label_column=NAME); if this column is no class, "
+                    "remove it; if the first line is an image already, put a header above it."
                 )
         return listed
 
@@ -191,6 +202,8 @@ def _read_class_columns(sheet: Sheet, root: Path, image_at: int, given: GivenCla
         exceptions if exceptions.nnz else None,
         unlisted,
         source=str(sheet.path),
+        classes_given=given is not None,
+        repeated=collected.repeated,
     )
 
 
@@ -199,13 +212,14 @@ class _Collected:
 
     def __init__(self, sheet: Sheet) -> None:
         self.images: list[str] = []
+        self.repeated = 0
         self.positive, self.exceptions = PairRows(), PairRows()
         self._sheet = sheet
         self._row_of: dict[str, int] = {}
         self._numbers = array("q")
 
     def add(self, number: int, image: Cell, positive: Iterable[int], exceptions: Iterable[int]) -> None:
-        """Append a row; a repetition of an earlier one is passed over, a contradiction refused."""
+        """Append a row; a repetition of an earlier one is only counted, a contradiction refused."""
         path = checked_path(image, self._sheet.at(number))
         earlier = self._row_of.setdefault(path, len(self.images))
         if earlier == len(self.images):
@@ -218,6 +232,8 @@ class _Collected:
                 f"{self._sheet.at(number)}: image {path!r} is on {self._sheet.unit} {self._numbers[earlier]} already, "
                 "with other labels. Put all labels of an image into one row."
             )
+        else:
+            self.repeated += 1
 
 
 def checked_path(value: object, where: str) -> str:

@@ -111,7 +111,7 @@ def _split_ids(lists: Path, split: str) -> list[str]:
 
 def _splits(lists: Path) -> str:
     names = sorted(file.stem for file in lists.glob("*.txt") if "_" not in file.stem)
-    return f"Splits found: {', '.join(names) or 'none'}. Choose one with split=NAME."
+    return f"Splits found: {', '.join(names) or 'none'}. Choose one with split=NAME (--data-option split=NAME)."
 
 
 def _read_class_lists(lists: Path, split: str, ids: Sequence[str]) -> list[dict[str, bool]]:
