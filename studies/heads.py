@@ -9,6 +9,7 @@ were chosen on a fifth of the training images (see docs/results.md); nothing was
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from runner import Variant, run_study
@@ -40,8 +41,11 @@ def main() -> None:
     arguments.add_argument("val", help="validation table")
     arguments.add_argument("--out", type=Path, default=Path("runs/studies/heads"))
     arguments.add_argument("--only", help="run only variants whose name holds this, to share the work among processes")
+    arguments.add_argument("--seed", type=int, help="run only this seed, for the same purpose")
     given = arguments.parse_args()
     chosen = [variant for variant in variants(given.data) if not given.only or given.only in variant.name]
+    if given.seed is not None:
+        chosen = [replace(variant, seeds=(given.seed,)) for variant in chosen if given.seed in variant.seeds]
     run_study(chosen, data=given.data, val=given.val, out=given.out)
 
 

@@ -1,5 +1,7 @@
 import itertools
 import json
+import time
+from difflib import SequenceMatcher
 from io import BytesIO
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from PIL import Image
 from scipy.sparse import csr_array
 
 from tagloom.data import load_table
-from tagloom.data.audit import LabelPair, audit
+from tagloom.data.audit import LabelPair, LikelySlip, _likely_slips, audit
 from tagloom.data.table import LabelTable
 
 
@@ -47,6 +49,8 @@ def test_a_sound_table_has_nothing_to_mend(tmp_path):
     assert not found.classes_without_positive
     assert not found.class_name_clashes
     assert not found.class_names_with_outer_spaces
+    assert not found.likely_slips
+    assert found.trainable
 
 
 def test_images_that_cannot_be_used_are_told_apart(tmp_path):
@@ -192,6 +196,107 @@ def test_class_names_that_look_alike_are_grouped():
         ["café", "cafe\u0301"],
     ]
     assert found.class_names_with_outer_spaces == ["dog "]
+
+
+def with_counts(counts, **fields):
+    """A table whose classes have these many positives, each image with one label."""
+    labels = {f"{name}-{number}.jpg": {name} for name, times in counts.items() for number in range(times)}
+    return make_table(Path("/nowhere"), labels, tuple(counts), **fields)
+
+
+def test_classes_with_few_positives_are_rare_and_those_without_any_are_told_apart():
+    found = audit(with_counts({"none": 0, "one": 1, "four": 4, "five": 5}))
+    assert found.rare_classes == ["one", "four"]
+    assert found.classes_without_positive == ["none"]
+
+
+@pytest.mark.parametrize(
+    "slip",
+    ["persn", "perrson", "persan", "pesron", "Persons", "per-son", "pérson"],
+)
+def test_a_rare_class_one_slip_from_a_frequent_one_is_taken_for_it(slip):
+    found = audit(with_counts({"person": 20, "cat": 20, slip: 4}))
+    assert found.likely_slips == [LikelySlip(slip, 4, "person", 20)]
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"cat": 30, "car": 1},  # one letter in three makes another word
+        {"male person": 30, "female person": 1},  # two letters apart
+        {"person": 19, "persn": 4},  # not five times as frequent
+        {"person": 30, "persn": 6},  # not rare
+        {"route 61": 30, "route 66": 1},  # another number is another thing
+        {"Person": 30, "person": 1},  # a clash already
+        {"person": 30, "persn": 0},
+        {"x" * 101: 30, "x" * 100 + "y": 1},
+    ],
+)
+def test_other_classes_are_no_slips(counts):
+    assert audit(with_counts(counts)).likely_slips == []
+
+
+def test_a_slip_between_two_classes_is_taken_for_the_more_frequent():
+    found = audit(with_counts({"mouses": 10, "houses": 12, "louses": 1}))
+    assert [slip.meant for slip in found.likely_slips] == ["houses"]
+
+
+@given(st.text("ab", min_size=4, max_size=9), st.text("ab", min_size=4, max_size=9))
+def test_slips_are_those_that_comparing_all_shortened_names_finds(frequent, rare):
+    if frequent == rare:
+        return
+    one_less = [{name, *(name[:i] + name[i + 1 :] for i in range(len(name)))} for name in (frequent, rare)]
+    expected = bool(one_less[0] & one_less[1]) and SequenceMatcher(None, rare, frequent).ratio() >= 0.8
+    assert bool(audit(with_counts({frequent: 5, rare: 1}), workers=1).likely_slips) == expected
+
+
+def test_whoever_names_the_classes_vouches_for_their_spelling(tmp_path):
+    rows = "".join(f"{number}.jpg,person\n" for number in range(9))
+    (tmp_path / "labels.csv").write_text(f"image,labels\n{rows}x.jpg,persn\n")
+    assert [slip.name for slip in audit(load_table(tmp_path / "labels.csv")).likely_slips] == ["persn"]
+    (tmp_path / "classes.txt").write_text("person\npersn\n")
+    assert audit(load_table(tmp_path / "labels.csv")).likely_slips == []
+
+
+def test_slips_among_thousands_of_classes_are_found_at_once():
+    rng = np.random.default_rng(0)
+    names = sorted({"".join(rng.choice(list("abcdefghijklmnop"), 12)) for _ in range(9600)})
+    frequent, rare = names[:4800], names[4800:]
+    slip = frequent[7][:3] + frequent[7][4:]
+    counts = np.array([5] * len(frequent) + [1] * (len(rare) + 1))
+    start = time.perf_counter()
+    found = _likely_slips([*frequent, *rare, slip], counts)
+    assert [(case.name, case.meant) for case in found] == [(slip, frequent[7])]
+    assert time.perf_counter() - start < 5  # comparing each with each takes minutes
+
+
+def test_repeated_rows_and_ignored_columns_reach_the_audit(tmp_path):
+    (tmp_path / "labels.csv").write_text("image,labels,split\na.jpg,cat,x\na.jpg,cat,y\nb.jpg,cat,x\n")
+    found = audit(load_table(tmp_path / "labels.csv"))
+    assert (found.images, found.repeated_rows, found.ignored_columns) == (2, 1, ["split"])
+
+
+@pytest.mark.parametrize(
+    ("images", "labelled", "missing", "obstacles"),
+    [
+        (2, 1, 0, 0),
+        (1, 1, 0, 1),
+        (2, 0, 0, 1),
+        (1, 0, 0, 2),
+        (20, 1, 1, 0),
+        (19, 1, 1, 1),
+        (40, 0, 3, 2),
+    ],
+)
+def test_trainable_follows_the_rules_of_training(tmp_path, images, labelled, missing, obstacles):
+    labels = {f"{number}.png": {"cat"} if number < labelled else set() for number in range(images)}
+    for number, name in enumerate(labels):
+        if number >= missing:
+            (tmp_path / name).write_bytes(picture(number))
+    found = audit(make_table(tmp_path, labels))
+    assert len(found.obstacles) == obstacles
+    assert found.trainable == (obstacles == 0)
+    assert found.to_dict()["obstacles"] == found.obstacles
 
 
 def test_an_audit_survives_json_and_says_everything(tmp_path):

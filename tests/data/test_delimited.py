@@ -143,6 +143,25 @@ def test_given_classes_let_spaces_separate(tmp_path):
     assert labels_of(load_table(path, separator=" "))["a.jpg"] == {"haze", "primary"}
 
 
+def test_columns_that_are_neither_images_nor_labels_are_noted(tmp_path):
+    assert load_table(write(tmp_path, "image,labels\na.jpg,x\n")).ignored_columns == ()
+    table = load_table(write(tmp_path, ",split,image,labels,width\n0,train,a.jpg,x,640\n"))
+    assert table.ignored_columns == ("split", "width")
+    assert load_table(write(tmp_path, "image,dog,width\na.jpg,1,0\n")).ignored_columns == ()  # all are classes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "image,labels\na.jpg,x|y\nb.jpg,x\na.jpg,y|x\nb.jpg,x\nb.jpg,x\n",
+        "image,x,y\na.jpg,1,1\nb.jpg,1,0\na.jpg,1,1\nb.jpg,1,0\nb.jpg,1,0\n",
+    ],
+)
+def test_rows_that_repeat_an_earlier_one_are_counted(tmp_path, text):
+    table = load_table(write(tmp_path, text))
+    assert (table.images, table.repeated) == (["a.jpg", "b.jpg"], 3)
+
+
 def test_columns_and_the_image_folder_can_be_chosen(tmp_path):
     path = write(tmp_path, "image,labels,thumb,moods\na.jpg,x,t.jpg,calm\n")
     table = load_table(path, image_column="thumb", label_column="moods", images=tmp_path / "pictures")
@@ -167,7 +186,12 @@ def test_columns_and_the_image_folder_can_be_chosen(tmp_path):
         ('image,labels\na.jpg,x\nb.jpg,"never closed\nc.jpg,y\n', "line 3: quotes do not match"),
         ("image,labels\na.jpg,\nb.jpg,\n", "'labels' is empty in every row"),
         ("image,dog\na.jpg,1\nb.jpg,maybe\n", "line 3, column 'dog': found 'maybe' where 1, 0, -1 or nothing"),
-        ("x/1.jpg,dog|cat\nx/2.jpg,dog\n", "line 2, column 'dog|cat': found 'dog'.*call it 'labels'"),
+        ("photo,moods\nx/1.jpg,dog|cat\n", "line 2, column 'moods': found 'dog|cat'.*--data-option label_column=NAME"),
+        ("x/1.jpg,dog|cat\nx/2.jpg,dog\n", "line 1: the first row looks like data, .*'x/1.jpg'.*'image,labels'"),
+        ("\n1\tB.JPEG\tdog\n2\tc.jpg\tdog\n", r"line 2: the first row looks like data, .*'B.JPEG'.*'image\\tlabels'"),
+        ("a.jpg,dog\n", "line 1: the first row looks like data"),
+        ("a.jpg,dog,dog\nb.jpg,dog\n", "line 1: the first row looks like data"),
+        ("17,dog|cat\n18,dog\n", "line 2, column 'dog|cat': .* put a header above it"),
         (b"image,labels\na.jpg,caf\xe9\n", "not UTF-8"),
         ("image,labels\na.jpg,x\n".encode("utf-16"), "not UTF-8"),
     ],

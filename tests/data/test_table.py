@@ -181,11 +181,39 @@ def test_classes_the_table_lacks_are_what_the_caller_says(unlisted, on_missing):
 
 def test_classes_that_do_not_fit_are_named_with_the_nearest():
     table = make_table([[1, 1]], classes=("dog", "cat"))
-    with pytest.raises(DataError, match=r"'dog' is not one of the 2 classes. Nearest: 'dogs'"):
+    with pytest.raises(DataError, match=r"'dog' is not one of the 2 classes. Nearest: 'dogs'. The classes .* tagger"):
         table.with_classes(["cat", "dogs"])
+    with pytest.raises(DataError, match=r"'dog' is not one of the 1 classes. Nor are 1 more of its labels"):
+        table.with_classes(["bird"])
+    with pytest.raises(DataError, match="on_extra is 'error' or 'drop', found 'keep'"):
+        table.with_classes(["cat", "dog"], on_extra="keep")
     with pytest.raises(DataError, match="no class 'bird'"):
         table.with_classes(["cat", "dog", "bird"], on_missing="error")
     with pytest.raises(DataError, match="found 'drop'"):
         table.with_classes(["cat", "dog", "bird"], on_missing="drop")
     with pytest.raises(DataError, match="come twice: cat"):
         table.with_classes(["cat", "dog", "cat"])
+
+
+@given(pair_kinds(), st.sampled_from(["negative", "unknown"]), st.data())
+def test_classes_that_the_order_lacks_can_be_dropped_with_their_labels(kinds, unlisted, data):
+    table = make_table(kinds == 1, kinds == (-1 if unlisted == "negative" else 0), unlisted)
+    wanted = data.draw(st.permutations([*table.classes, "new"]).map(lambda names: names[: len(names) // 2 + 1]))
+    narrow = table.with_classes(wanted, on_extra="drop")
+    assert narrow.classes == tuple(wanted)
+    for column, name in enumerate(wanted):
+        of_class = kinds[:, table.classes.index(name)] if name in table.classes else np.zeros(len(kinds))
+        np.testing.assert_array_equal(narrow.targets(slice(None))[:, column], of_class == 1)
+        np.testing.assert_array_equal(narrow.known(slice(None))[:, column], of_class != -1)
+
+
+def test_dropping_every_class_leaves_images_without_labels():
+    narrow = make_table([[1, 0], [0, 1]]).with_classes(["new"], on_extra="drop")
+    assert narrow.images == ["0.jpg", "1.jpg"]
+    assert narrow.positive.nnz == 0
+
+
+def test_another_order_of_classes_counts_as_given():
+    table = make_table([[1, 0]])
+    assert not table.classes_given
+    assert table.with_classes(["c1", "c0"]).classes_given

@@ -123,7 +123,7 @@ def test_augmenting_leaves_the_picture_as_it_was() -> None:
 
 
 def test_flips_come_as_often_as_asked() -> None:
-    preprocess, image = Preprocess(size=16), photo()
+    preprocess, image = Preprocess(size=32), photo()
     still = prepare(image, preprocess)
     mirrored = 0
     for index in range(400):

@@ -4,20 +4,24 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from tagloom.data.audit import Audit, DuplicateGroup, ImageProblem, LabelPair, LabelsPerImage, Leak
+from tagloom.data.audit import Audit, DuplicateGroup, ImageProblem, LabelPair, LabelsPerImage, Leak, LikelySlip
 from tagloom.report.audit import render_audit
 
 SOUND = Audit(
     source="labels.csv",
-    images=4,
+    images=400,
     classes=["cat", "dog"],
-    positives=[3, 1],
-    unknown=[0, 2],
-    labels_per_image=LabelsPerImage(mean=1.0, least=0, most=2, without=1, histogram=[1, 2, 1]),
-    strongest_pairs=[LabelPair("cat", "dog", 1, 1 / 3, 1.0)],
+    positives=[300, 100],
+    unknown=[0, 200],
+    labels_per_image=LabelsPerImage(mean=1.0, least=0, most=2, without=100, histogram=[100, 200, 100]),
+    strongest_pairs=[LabelPair("cat", "dog", 100, 1 / 3, 1.0)],
     classes_without_positive=[],
+    rare_classes=[],
+    likely_slips=[],
     class_name_clashes=[],
     class_names_with_outer_spaces=[],
+    repeated_rows=0,
+    ignored_columns=[],
     problems=[],
     duplicates=[],
     other="val.csv",
@@ -34,6 +38,7 @@ FINDINGS = [
     ({"duplicates": [DuplicateGroup(["a", "b"], True)]}, "Duplicate images with different labels (1)", "contradict"),
     ({"class_name_clashes": [["Dog", "dog"]]}, "Class names that look alike (1)", "one spelling"),
     ({"class_names_with_outer_spaces": ["dog "]}, "Class names with spaces at their ends (1)", "trim"),
+    ({"likely_slips": [LikelySlip("dgo", 2, "dog", 100)]}, "Classes that may be misspelt (1)", "classes.txt"),
     ({"classes_without_positive": ["dog"]}, "Classes without a positive (1)", "find positives"),
     ({"duplicates": [DuplicateGroup(["a", "b"], False)]}, "Duplicate images (1)", "repeated images"),
 ]
@@ -47,9 +52,50 @@ def page(audit):
 
 def test_a_sound_table_gets_its_numbers_and_nothing_to_mend():
     text = page(SOUND)
-    for part in ("labels.csv", "1.00 on average, 0 to 2", "2 (25.0%)", "75.0%", "33%", "100%"):
+    for part in ("labels.csv", "1.00 on average, 0 to 2", "200 (25.0%)", "75.0%", "33%", "100%"):
         assert part in text
     assert text.rstrip().endswith("Verdict: nothing to mend.")
+    for part in ("repeated rows", "ignored columns", "Rare classes"):
+        assert part not in text
+
+
+def test_rare_classes_are_listed_rarest_first_and_are_no_fault():
+    text = page(replace(SOUND, positives=[4, 1], rare_classes=["cat", "dog"]))
+    assert "Rare classes, with fewer than 5 positives (2)\n  'dog' (1)\n  'cat' (4)\n" in text
+    assert "more examples would help" in text
+    assert text.rstrip().endswith("Verdict: nothing to mend.")
+
+
+def test_merged_rows_and_ignored_columns_are_shown():
+    text = page(replace(SOUND, repeated_rows=1234, ignored_columns=["split", "w", "h", "url", "id"]))
+    assert "1,234, merged with the rows that they repeat" in text
+    assert "'split', 'w', 'h', 'url', … and 1 more" in text
+    assert text.rstrip().endswith("Verdict: nothing to mend.")
+
+
+def test_a_likely_slip_names_both_spellings_and_how_often_they_occur():
+    text = page(replace(SOUND, likely_slips=[LikelySlip("persn", 1, "person", 1168)]))
+    assert "'persn' (1 positive) beside 'person' (1,168)" in text
+
+
+def test_a_class_that_may_be_misspelt_is_not_listed_as_rare_again():
+    slip = LikelySlip("dgo", 2, "dog", 100)
+    shown = replace(SOUND, classes=["dog", "dgo"], positives=[100, 2], rare_classes=["dgo"], likely_slips=[slip])
+    assert "Rare classes" not in page(shown)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"images": 1}, "at least 2 images are needed, found 1"),
+        ({"positives": [0, 0]}, "no image has any label"),
+        ({"problems": [ImageProblem("a.jpg", "missing", "none")] * 21}, "21 of 400 images cannot be read, over 5%"),
+    ],
+)
+def test_the_verdict_says_why_training_would_refuse_the_table(change, reason):
+    verdict = page(replace(SOUND, **change)).rstrip().splitlines()[-1]
+    assert verdict.startswith(f"Verdict: training would refuse this table: {reason}.")
+    assert ("First, put the missing images in place" in verdict) == ("problems" in change)
 
 
 @pytest.mark.parametrize(("change", "title", "advice"), FINDINGS)
@@ -111,4 +157,6 @@ def test_names_cannot_steer_the_terminal():
 def test_an_empty_table_can_be_shown():
     nothing = LabelsPerImage(0.0, 0, 0, 0, [])
     empty = replace(SOUND, images=0, classes=[], positives=[], unknown=[], labels_per_image=nothing, strongest_pairs=[])
-    assert "nothing to mend" in page(empty)
+    text = page(empty)
+    assert "nothing to mend" not in text
+    assert "at least 2 images are needed, found 0; no image has any label." in text

@@ -148,7 +148,8 @@ def _findings(audit: Audit) -> list[_Finding]:
 def _remarks(audit: Audit) -> list[_Finding]:
     """What is no fault of the table, but good to know."""
     count_of = dict(zip(audit.classes, audit.positives, strict=True))
-    rare = sorted(audit.rare_classes, key=lambda name: count_of[name])
+    misspelt = {slip.name for slip in audit.likely_slips}  # listed above already
+    rare = sorted((name for name in audit.rare_classes if name not in misspelt), key=lambda name: count_of[name])
     remark = _Finding(
         f"Rare classes, with fewer than {FEW_POSITIVES} positives",
         [f"{name!r} ({count_of[name]})" for name in rare],
