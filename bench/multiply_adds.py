@@ -1,4 +1,4 @@
-"""Multiply-adds of heads against the tables of the ML-Decoder paper (Tables 1, 2 and 10).
+"""Multiply-adds of heads against the tables of the ML-Decoder paper (Tables 1, 2, 9 and 10).
 
     python bench/multiply_adds.py
 
@@ -26,6 +26,11 @@ ROWS = [
     ("2", "tresnet_m", {}, 224, 9600, "ml-decoder", {"groups": 100}, 6.3),
     ("2", "tresnet_m", {}, 224, 9600, "ml-decoder", {"groups": 200}, 6.7),
     ("2", "tresnet_m", {}, 224, 9600, "ml-decoder", {"groups": 400}, 7.6),
+    ("9", "tresnet_m", {}, 224, 100, "transformer-decoder", {}, 6.6),
+    ("9", "tresnet_m", {}, 224, 1000, "transformer-decoder", {}, 14.2),
+    ("9", "tresnet_m", {}, 224, 5000, "transformer-decoder", {}, 61.1),
+    ("9", "tresnet_m", {}, 224, 1000, "ml-decoder", {"groups": 100}, 6.3),
+    ("9", "tresnet_m", {}, 224, 5000, "ml-decoder", {"groups": 100}, 6.4),
     ("10", "tresnet_v2_l", {}, 224, 80, "ml-decoder", {"groups": 80}, 9.3),
     ("10", "tresnet_v2_l", {}, 448, 80, "ml-decoder", {"groups": 80}, 36.2),
     ("10", "tresnet_v2_l", {}, 640, 80, "ml-decoder", {"groups": 80}, 73.5),

@@ -140,6 +140,9 @@ def evaluate(
     threshold: Annotated[
         float | None, typer.Option(help="One threshold for all classes; by default the tagger's own.", min=0, max=1)
     ] = None,
+    ignore_other_labels: Annotated[
+        bool, typer.Option("--ignore-other-labels", help="Leave out labels that the tagger does not know.")
+    ] = False,
     device: Device = "auto",
     data_option: DataOptions = None,
 ) -> None:
@@ -152,7 +155,9 @@ def evaluate(
     tagger = load(run, device=device)
     table = _table(data, data_option)
     with _progress(console, f"scoring ({tagger.engine})") as progress:
-        result = evaluate_tagger(tagger, table, threshold=threshold, progress=progress)
+        result = evaluate_tagger(
+            tagger, table, threshold=threshold, ignore_other_labels=ignore_other_labels, progress=progress
+        )
     render_metrics(result.metrics, tagger.classes, console)
     for error in result.broken:
         _warn(f"left out: {error}")

@@ -14,7 +14,7 @@ from tagloom.data.reading import check_broken, read_pictures
 from tagloom.data.transforms import Preprocess, decode_size, prepare
 from tagloom.errors import DataError, ImageError
 
-PREPROCESS = Preprocess(size=16)
+PREPROCESS = Preprocess(size=32)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_an_unreadable_picture_is_reported_in_its_place_and_not_replaced(picture
 
 def test_a_batch_of_nothing_but_unreadable_pictures_is_empty_and_shaped(tmp_path):
     (batch,) = read_pictures([tmp_path / "a.png", tmp_path / "b.png"], PREPROCESS)
-    assert batch.pixels.shape == (0, 16, 16, 3)
+    assert batch.pixels.shape == (0, 32, 32, 3)
     assert [place for place, _ in batch.errors] == [0, 1]
 
 

@@ -118,7 +118,18 @@ def test_a_single_label_tagger_also_gets_its_accuracy(scenes):
     answers = truth.copy()
     answers[:4] = (truth[:4] + 1) % len(table.classes)  # four of sixteen are wrong
     logits = iter(5 * np.eye(len(table.classes), dtype=np.float32)[answers])
-    spec = TaggerSpec(table.classes, Preprocess(size=8), "x", "gap", task="single")
+    spec = TaggerSpec(table.classes, Preprocess(size=32), "x", "gap", task="single")
     tagger = Tagger(spec, lambda pictures: np.stack([next(logits) for _ in pictures]), "onnx")
     result = evaluate(tagger, dataclasses.replace(table, positive=csr_array(one_hot)))
     assert result.metrics["top1"] == pytest.approx(75)
+
+
+def test_labels_that_the_tagger_does_not_know_are_refused_or_left_out(finished_run, scenes, tmp_path):
+    lines = (scenes / "test.csv").read_text().splitlines()
+    rows = [line if line.startswith("image,") else f"{scenes}/{line}|zeppelin" for line in lines]
+    (tmp_path / "test.csv").write_text("\n".join(rows))
+    tagger, table = load(finished_run), load_table(tmp_path / "test.csv")
+    with pytest.raises(DataError, match="zeppelin"):
+        evaluate(tagger, table)
+    expected = evaluate(tagger, load_table(scenes / "test.csv")).metrics
+    assert evaluate(tagger, table, ignore_other_labels=True).metrics == expected

@@ -37,7 +37,7 @@ def folder(finished_run, tmp_path) -> Path:
 def fixed(logits: list[list[float]], **changes: object) -> Tagger:
     """A tagger whose network always gives these logits."""
     names = tuple("abcdefgh"[: len(logits[0])])
-    spec = TaggerSpec(classes=names, preprocess=Preprocess(size=8), backbone="x", head="gap", **changes)
+    spec = TaggerSpec(classes=names, preprocess=Preprocess(size=32), backbone="x", head="gap", **changes)
     return Tagger(spec, lambda pictures: np.float32(logits)[: len(pictures)], "onnx")
 
 

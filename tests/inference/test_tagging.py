@@ -19,7 +19,7 @@ ROWS = [(Path("a.jpg"), [Tag("cat", 0.91234), Tag("a, b", 0.5)]), (Path("ü.jpg"
 
 def brightness_tagger() -> Tagger:
     """Says "bright" of what is bright and "dark" of what is dark."""
-    spec = TaggerSpec(("bright", "dark"), Preprocess(size=8), "x", "gap")
+    spec = TaggerSpec(("bright", "dark"), Preprocess(size=32), "x", "gap")
 
     def run(pictures):
         level = pictures.reshape(len(pictures), -1).mean(1) / 16 - 8

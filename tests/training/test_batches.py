@@ -16,7 +16,7 @@ from tagloom.training.batches import FeatureBatches, ImageBatches, epoch_order
 from tagloom.training.cache import CachedFeatures, FeatureCache
 
 COUNT = 23
-PREPROCESS = Preprocess(size=24)
+PREPROCESS = Preprocess(size=32)
 EVERYTHING = Augment(flip=0.5, randaugment_ops=2, cutout=0.3, crop_scale=(0.4, 1.0))
 
 

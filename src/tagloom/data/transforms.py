@@ -44,7 +44,7 @@ class Preprocess:
     """How pixels are interpolated."""
 
     def __post_init__(self) -> None:
-        _check_integer("size", self.size, 8, MAX_SIZE)
+        _check_integer("size", self.size, 32, MAX_SIZE)
         _check_choice("fit", self.fit, _FITS)
         _check_number("crop_share", self.crop_share, 0.05, 1.0)
         _check_choice("interpolation", self.interpolation, _RESAMPLING)

@@ -38,6 +38,7 @@ def evaluate(
     threshold: float | None = None,
     top_k: int = 3,
     max_broken: float = MAX_BROKEN_SHARE,
+    ignore_other_labels: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Evaluation:
     """Score a tagger on a table, in the tagger's order of classes.
@@ -47,10 +48,11 @@ def evaluate(
         table: Images with labels; each of its classes must be one of the tagger's.
         threshold: One threshold for all classes; by default the tagger's own.
         top_k: How many labels per image the `_top…` figures allow.
+        ignore_other_labels: Leave out labels of the table that the tagger does not know, instead of refusing them.
         max_broken: Above this share of unreadable images it is an error.
         progress: Called with images done and images to do.
     """
-    table = table.with_classes(tagger.classes)
+    table = table.with_classes(tagger.classes, on_extra="drop" if ignore_other_labels else "error")
     scores = np.zeros((len(table), len(tagger.classes)), np.float32)
     broken: list[tuple[int, ImageError]] = []
     for row, result in tagger.stream(table.path(row) for row in range(len(table))):

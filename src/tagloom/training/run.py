@@ -15,6 +15,7 @@ from torch import nn
 
 import tagloom
 from tagloom.data import load_table
+from tagloom.data.audit import MIN_IMAGES
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError, RecipeError, TaggerError, TagloomError
 from tagloom.inference.folder import CARD_FILE, ONNX_FILE, SPEC_FILE, TaggerSpec, write_spec
@@ -169,7 +170,7 @@ def _open_folder(out: Path, resume: bool) -> None:
 
 
 def _check_tables(table: LabelTable, val: LabelTable | None, recipe: Recipe) -> None:
-    if len(table) < 2:
+    if len(table) < MIN_IMAGES:
         raise DataError(f"{table.source}: {len(table)} image is too little to train on.")
     for part in [table] if val is None else [table, val]:
         if part.positive.nnz == 0:
