@@ -2,19 +2,19 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from tagloom import __version__
 from tagloom.errors import MissingExtraError, TagloomError
+from tagloom.terminal import counted, open_console, show_progress, warn
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from tagloom.data import LabelTable
 
 app = typer.Typer(
@@ -52,10 +52,10 @@ def check(
     from tagloom.data.audit import audit
     from tagloom.report.audit import render_audit
 
-    console = _console()
+    console = open_console()
     table = _table(data, data_option)
     other = _table(val, data_option) if val else None
-    with _progress(console, "reading images") as progress:
+    with show_progress(console, "reading images") as progress:
         result = audit(table, other, progress=progress)
     render_audit(result, console)
     if json_path:
@@ -99,7 +99,7 @@ def train(
     from tagloom.training.plan import RunPlan
     from tagloom.training.signals import Interrupted
 
-    console = _console()
+    console = open_console()
     begun = RunPlan.read(out) if resume else None
     if begun is None and data is None:
         raise TagloomError("name a label table to train on: tagloom train photos/train.csv --out runs/first")
@@ -123,7 +123,7 @@ def train(
             tensorboard=tensorboard,
         )
     except Interrupted:
-        _warn(f"stopped on request. Go on with: tagloom train --resume --out {out}")
+        warn(f"stopped on request. Go on with: tagloom train --resume --out {out}")
         raise
     part, metrics = next(iter(result.metrics.items()), (None, None))
     if metrics:
@@ -151,16 +151,16 @@ def evaluate(
     from tagloom.inference.predictor import load
     from tagloom.report.metrics import render_metrics
 
-    console = _console()
+    console = open_console()
     tagger = load(run, device=device)
     table = _table(data, data_option)
-    with _progress(console, f"scoring ({tagger.engine})") as progress:
+    with show_progress(console, f"scoring ({tagger.engine})") as progress:
         result = evaluate_tagger(
             tagger, table, threshold=threshold, ignore_other_labels=ignore_other_labels, progress=progress
         )
     render_metrics(result.metrics, tagger.classes, console)
     for error in result.broken:
-        _warn(f"left out: {error}")
+        warn(f"left out: {error}")
     if json_path:
         _write_json(json_path, result.metrics)
 
@@ -185,7 +185,7 @@ def predict(
 
     paths = collect_images(pictures)
     tagger = load(run, device=device)
-    console = _console()
+    console = open_console()
     failed = 0
 
     def readable() -> Iterator[tuple[Path, Any]]:
@@ -195,16 +195,16 @@ def predict(
                 yield path, tags
             else:
                 failed += 1
-                _warn(str(tags))
+                warn(str(tags))
 
     if out:
-        with _progress(console, "tagging") as progress:
-            done = write_tags(_counted(readable(), len(paths), progress), out)
+        with show_progress(console, "tagging") as progress:
+            done = write_tags(counted(readable(), len(paths), progress), out)
         console.print(f"{done} of {len(paths)} pictures tagged, in {out}")
     else:
         for path, tags in readable():
-            shown = "  ".join(f"[bold]{_plain(tag.label)}[/] [dim]{tag.score:.2f}[/]" for tag in tags)
-            console.print(f"{_plain(str(path))}  {shown or '[dim]no label over its threshold[/]'}", soft_wrap=True)
+            shown = "  ".join(f"[bold]{escape(tag.label)}[/] [dim]{tag.score:.2f}[/]" for tag in tags)
+            console.print(f"{escape(str(path))}  {shown or '[dim]no label over its threshold[/]'}", soft_wrap=True)
     if failed == len(paths):
         raise typer.Exit(1)
 
@@ -220,9 +220,9 @@ def scenes(
     """Write the embedded data set: pictures drawn by code, with labels, to try everything on."""
     from tagloom.data.scenes import write_scenes
 
-    console = _console()
+    console = open_console()
     part = max(images // 4, 2)
-    with _progress(console, "drawing") as progress:
+    with show_progress(console, "drawing") as progress:
         write_scenes(folder, train=images, val=part, test=part, seed=seed, progress=progress)
     console.print(f"Written to {folder}. Try: tagloom check {folder}/train.csv")
 
@@ -237,7 +237,7 @@ def demo(
         import torch  # noqa: F401 - asked for here, so that the message comes before any work
     from tagloom.demo import run_demo
 
-    run_demo(out, images=images, console=_console())
+    run_demo(out, images=images, console=open_console())
 
 
 @app.command()
@@ -252,7 +252,7 @@ def heads(
         from tagloom.models.heads import HEADS, head_purpose
     from rich.table import Table
 
-    console = _console()
+    console = open_console()
     table = Table("head", title=f"{backbone}, {classes} labels, {size} x {size} pixels", title_justify="left")
     for column in ("parameters, M", "multiply-adds, G", "with backbone, G"):
         table.add_column(column, justify="right")
@@ -266,7 +266,7 @@ def heads(
         table.add_row(name, *figures)
     console.print(table)
     for name in HEADS:
-        console.print(f"[bold]{name}[/]  {_plain(head_purpose(name))}")
+        console.print(f"[bold]{name}[/]  {escape(head_purpose(name))}")
 
 
 @recipes_app.command("list")
@@ -280,7 +280,7 @@ def recipes_list() -> None:
     for name in recipe_names():
         recipe = load_recipe(name)
         table.add_row(name, recipe.backbone.name, recipe.head.name, recipe.purpose)
-    _console().print(table)
+    open_console().print(table)
 
 
 @recipes_app.command("show")
@@ -304,7 +304,7 @@ def recipes_copy(name: str, path: Path) -> None:
         raise TagloomError(f"{path}: is there already; name another file.")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-    _console().print(f"Written to {path}. Change it, then: tagloom train DATA --recipe {path}")
+    open_console().print(f"Written to {path}. Change it, then: tagloom train DATA --recipe {path}")
 
 
 @recipes_app.command("validate")
@@ -313,7 +313,7 @@ def recipes_validate(path: str) -> None:
     from tagloom.recipe import load_recipe
 
     recipe = load_recipe(path)
-    console = _console()
+    console = open_console()
     try:
         from tagloom.training.plan import check_options
     except ModuleNotFoundError:
@@ -344,30 +344,14 @@ def main() -> None:
         app()
     except TagloomError as error:
         code = getattr(error, "exit_code", 2)  # a run that was stopped has a code of its own, and is no error
-        _warn(str(error) if code != 2 else f"error: {error}")
+        warn(str(error) if code != 2 else f"error: {error}")
         raise SystemExit(code) from None
     except KeyboardInterrupt:
-        _warn("stopped.")
+        warn("stopped.")
         raise SystemExit(130) from None
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output left; there is nobody to complain to
         raise SystemExit(1) from None
-
-
-def _console() -> "Console":
-    from rich.console import Console
-
-    return Console(highlight=False)
-
-
-def _warn(text: str) -> None:
-    sys.stderr.write(text + "\n")
-
-
-def _plain(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
 
 
 def _table(path: str, options: list[str] | None) -> "LabelTable":
@@ -393,23 +377,6 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
         path.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
     except OSError as error:
         raise TagloomError(f"{path}: cannot be written ({error}).") from error
-
-
-@contextmanager
-def _progress(console: "Console", what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar with the time left, and give the function that moves it."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bars:
-        bar = bars.add_task(what, total=None)
-        yield lambda done, total: bars.update(bar, completed=done, total=total)
-
-
-def _counted(rows: Iterator[Any], total: int, progress: Callable[[int, int], None]) -> Iterator[Any]:
-    for number, row in enumerate(rows, start=1):
-        yield row
-        progress(number, total)
 
 
 @contextmanager

@@ -2,14 +2,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import timm
+import torch
+from torch import Tensor, nn
 
-torch = pytest.importorskip("torch")
-timm = pytest.importorskip("timm")
-
-from torch import Tensor, nn  # noqa: E402
-
-import tagloom  # noqa: E402
-from tagloom.errors import RecipeError, TaggerError  # noqa: E402
+import tagloom
+from tagloom.errors import RecipeError, TaggerError
 
 SMALL = {"width": 16, "feed_forward": 24, "attention_heads": 2}
 MODELS = {

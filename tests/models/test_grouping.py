@@ -4,8 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("torch")  # heads need it, though grouping itself does not
-
 from tagloom.errors import RecipeError
 from tagloom.models.heads.grouping import partition
 

@@ -6,20 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
 
-torch = pytest.importorskip("torch")
-
-from safetensors.torch import load_file, save_file  # noqa: E402
-from torch import Tensor, nn  # noqa: E402
-
-from tagloom.errors import RecipeError  # noqa: E402
-from tagloom.inference.onnx import OnnxNetwork  # noqa: E402
-from tagloom.losses import asymmetric_loss  # noqa: E402
-from tagloom.models.backbone import create_backbone  # noqa: E402
-from tagloom.models.export import export_onnx  # noqa: E402
-from tagloom.models.heads import HEADS, create_head, head_options  # noqa: E402
-from tagloom.models.tagger import TaggerNetwork  # noqa: E402
-from tagloom.recipe import HEAD_NAMES  # noqa: E402
+from tagloom.errors import RecipeError
+from tagloom.inference.onnx import OnnxNetwork
+from tagloom.losses import asymmetric_loss
+from tagloom.models.backbone import create_backbone
+from tagloom.models.export import export_onnx
+from tagloom.models.heads import HEADS, create_head, head_options
+from tagloom.models.tagger import TaggerNetwork
+from tagloom.recipe import HEAD_NAMES
 
 CHANNELS = 8
 CLASSES = 7

@@ -4,13 +4,11 @@ import copy
 import pickle
 
 import pytest
+import torch
+from torch import Tensor, nn
 
-torch = pytest.importorskip("torch")
-
-from torch import Tensor, nn  # noqa: E402
-
-from tagloom.models.heads import create_head  # noqa: E402
-from tagloom.models.heads.kept import Kept  # noqa: E402
+from tagloom.models.heads import create_head
+from tagloom.models.heads.kept import Kept
 
 OPTIONS = {"width": 16, "feed_forward": 16, "attention_heads": 2}
 IMAGES = torch.randn(2, 4, 3, 3, generator=torch.Generator().manual_seed(0))

@@ -3,17 +3,15 @@
 import math
 
 import pytest
+import torch
+from torch import Tensor, nn
 
-torch = pytest.importorskip("torch")
-
-from torch import Tensor, nn  # noqa: E402
-
-from tagloom.errors import RecipeError  # noqa: E402
-from tagloom.losses import asymmetric_loss  # noqa: E402
-from tagloom.models.heads import create_head  # noqa: E402
-from tagloom.models.heads.attention import sine_positions  # noqa: E402
-from tagloom.models.heads.grouping import partition  # noqa: E402
-from tagloom.models.heads.readout import GroupReadout  # noqa: E402
+from tagloom.errors import RecipeError
+from tagloom.losses import asymmetric_loss
+from tagloom.models.heads import create_head
+from tagloom.models.heads.attention import sine_positions
+from tagloom.models.heads.grouping import partition
+from tagloom.models.heads.readout import GroupReadout
 
 CHANNELS, CLASSES, HEIGHT, WIDTH = 6, 7, 3, 4
 SIZES = {"width": 8, "feed_forward": 10, "attention_heads": 2}
