@@ -397,3 +397,17 @@ def test_any_parts_combine(queries: str, decoder: str, readout: str) -> None:
     if queries == "words":
         options["word_vectors"] = WORDS
     assert make("query", **options)(images()).shape == (2, CLASSES)
+
+
+def test_standardising_is_folded_into_the_embedding_and_follows_it():
+    torch.manual_seed(0)
+    head = create_head("ml-decoder-small", in_channels=6, classes=9, groups=3, dropout=0.0)
+    features = torch.randn(4, 6, 5, 5) * 7 + 3
+    head.scales[0].fit([features])
+    with torch.no_grad():
+        plainly = head.train()(features)
+        assert torch.allclose(head.eval()(features), plainly, atol=1e-5)
+        head.scales[0].mean.add_(1.0)
+        moved = head(features)
+        assert not torch.allclose(moved, plainly, atol=1e-3), "a change of the statistics is seen"
+        assert torch.allclose(moved, head.train()(features), atol=1e-5)

@@ -1,7 +1,11 @@
 """The query head: queries x decoder x readout."""
 
+from typing import cast
+
+import torch.nn.functional as F  # noqa: N812, the name everybody knows it by
 from torch import Tensor, nn
 
+from tagloom.models.heads.kept import Kept
 from tagloom.models.heads.scale import FeatureScale
 
 
@@ -33,6 +37,7 @@ class QueryHead(nn.Module):
         self.queries = queries
         self.decoder = decoder
         self.readout = readout
+        self._embedding: Kept[tuple[Tensor, Tensor]] = Kept()
 
     def forward(self, features: Tensor) -> Tensor:
         """Map features (B, C, H, W) to logits (B, N)."""
@@ -62,6 +67,27 @@ class QueryHead(nn.Module):
 
     def _memory(self, features: Tensor) -> tuple[Tensor, tuple[int, int]]:
         """Embed features (B, C, H, W) as tokens (B, H * W, D); gives the grid (H, W) along with them."""
-        features = self.feature_dropout(self.scales[0](features))
-        tokens = features.flatten(2).transpose(1, 2)  # of a channels-last map this is a contiguous view
-        return self.rectify(self.embed(tokens)), (features.shape[2], features.shape[3])
+        grid = (features.shape[2], features.shape[3])
+        if self.training:
+            features = self.feature_dropout(self.scales[0](features))
+            return self.rectify(self.embed(_tokens(features))), grid
+        # Standardising is linear, so without dropout it goes into the embedding's weights, once per weights.
+        sources = [*self.embed.parameters(), *self.scales[0].buffers()]
+        weight, bias = self._embedding(sources, self._standardising_embedding)
+        return self.rectify(F.linear(_tokens(features), weight, bias)), grid
+
+    def _standardising_embedding(self) -> tuple[Tensor, Tensor]:
+        """W (x − m) / d + b = (W / d) x + (b − (W / d) m)."""
+        scale = cast(FeatureScale, self.scales[0])
+        weight = self.embed.weight / scale.deviation
+        return weight, self.embed.bias - weight @ scale.mean
+
+    def train(self, mode: bool = True) -> "QueryHead":
+        """Set the mode, and forget what was kept."""
+        self._embedding.clear()
+        return super().train(mode)
+
+
+def _tokens(features: Tensor) -> Tensor:
+    """Lay (B, C, H, W) out as (B, H * W, C): of a channels-last map this is a contiguous view."""
+    return features.flatten(2).transpose(1, 2)
