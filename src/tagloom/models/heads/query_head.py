@@ -74,7 +74,7 @@ class QueryHead(nn.Module):
         # Standardising is linear, so without dropout it goes into the embedding's weights, once per weights.
         sources = [*self.embed.parameters(), *self.scales[0].buffers()]
         weight, bias = self._embedding(sources, self._standardising_embedding)
-        return self.rectify(F.linear(_tokens(features), weight, bias)), grid
+        return self.rectify(F.linear(_tokens(features.to(weight.dtype)), weight, bias)), grid
 
     def _standardising_embedding(self) -> tuple[Tensor, Tensor]:
         """W (x − m) / d + b = (W / d) x + (b − (W / d) m)."""
