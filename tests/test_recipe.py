@@ -100,7 +100,7 @@ def test_a_misspelt_name_anywhere_gets_the_right_one(text, suggestion):
         ("data: {holdout: 0.9}", "data.holdout is 0.9"),
         ("data: {max_broken: 5}", "data.max_broken is 5.0"),
         ("thresholds: {value: 2}", "thresholds.value is 2.0"),
-        ("preprocess: {size: 1000000}", "size must be a whole number from 8 to 4096"),
+        ("preprocess: {size: 1000000}", "size must be a whole number from 32 to 4096"),
         ("augment: {crop_scale: [0.5]}", "expected a list of 2 values"),
         ("head: {options: [1]}", "expected 'name: value' lines"),
         ("loss: {name: cross-entropy}", "task: single"),

@@ -102,7 +102,9 @@ def test_a_signal_to_the_whole_group_saves_though_workers_hear_it_too(tmp_path, 
     found, errors = finish(process)
     assert found == code, errors
     assert time.monotonic() - started < 20
-    assert errors == "error: stopped on request; everything so far is saved.\n"
+    assert errors == (
+        f"stopped on request. Go on with: tagloom train --resume --out {training.out}\neverything so far is saved.\n"
+    )
     assert (training.out / "checkpoint" / "last.pt").exists()
 
     again = training.start()

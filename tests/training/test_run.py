@@ -115,7 +115,7 @@ def test_the_tagger_says_where_it_comes_from_and_what_it_scored(finished_run, sc
     assert set(spec.metrics) == {"validation", "held_aside"}
     assert spec.metrics["validation"]["images"] == 16
     assert spec.metrics["held_aside"]["images"] == 12
-    assert spec.data["images"] == 60
+    assert (spec.data["images_learned_from"], spec.data["images_held_aside"]) == (48, 12)
     assert spec.data["epochs"] == 4
     assert spec.data["trained_parameters"] == 1280 * 24 + 24
     assert "mAP" in (finished_run / "README.md").read_text()
