@@ -125,7 +125,8 @@ class TrainingSettings:
         ema: Decay of the running average of the weights that is evaluated and saved; 0 for none.
         precision: "auto" computes in half precision on GPUs and in float32 elsewhere; "float32" everywhere.
         cache_features: With a frozen backbone, extract features once and train from them.
-        standardise: Fit the head's feature scale to the training features before the first step.
+        standardise: With a frozen backbone, fit the head's feature scale to the training features before the first
+            step. A backbone that is trained moves its features, so there it plays no part.
         select: Which weights are kept: those of the "best" epoch on validation data, or of the "last".
         metric: What "best" and early stopping look at.
         patience: Stop after this many epochs without a better metric; 0 never stops early.
