@@ -1,0 +1,5 @@
+"""`python -m tagloom.cli` is `tagloom`."""
+
+from tagloom.cli import main
+
+main()

@@ -1,0 +1,118 @@
+"""Verbs that train, or look at what would be trained: train, demo, heads."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from tagloom.cli.arguments import DataOptions, Device, needs_train, read_pairs
+from tagloom.errors import TagloomError
+from tagloom.terminal import open_console, warn
+
+
+def train(
+    data: Annotated[str | None, typer.Argument(help="A label table; may be left out with --resume.")] = None,
+    val: Annotated[str | None, typer.Option(help="Validation table, for the figures that are reported.")] = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="A recipe's name (tagloom recipes list) or a .yaml file; quick by default.")
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="multi, or single for exactly one label per picture (softmax, top-1).")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The tagger folder to make.")] = Path("runs/tagger"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where the run in --out stopped.")] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="Change the recipe: training.epochs=5. All fields: tagloom recipes show quick --all"
+        ),
+    ] = None,
+    device: Device = "auto",
+    cache: Annotated[Path | None, typer.Option(help="Where features of frozen backbones are kept.")] = None,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")] = False,
+    data_option: DataOptions = None,
+) -> None:
+    """Train a tagger from a label table.
+
+    Stop it at any time with Ctrl-C and go on with --resume: it continues bit for bit.
+    """
+    with needs_train("training"):
+        from tagloom.training.run import train as run_training
+    from tagloom.recipe import for_task, load_recipe, override
+    from tagloom.report.metrics import render_metrics
+    from tagloom.training.cache import default_cache_folder
+    from tagloom.training.plan import RunPlan
+    from tagloom.training.signals import Interrupted
+
+    console = open_console()
+    begun = RunPlan.read(out) if resume else None
+    if begun is None and data is None:
+        raise TagloomError("name a label table to train on: tagloom train photos/train.csv --out runs/first")
+    base = begun.recipe if begun and recipe is None else load_recipe(recipe or "quick")
+    plan = RunPlan(
+        data=data or (begun.data if begun else ""),
+        val=val or (begun.val if begun else None),
+        recipe=override(for_task(base, task), settings or []),
+        data_options=read_pairs(data_option) or (begun.data_options if begun else {}),
+    )
+    if begun:
+        begun.check_same(plan)
+    try:
+        result = run_training(
+            plan,
+            out,
+            resume=resume,
+            device=device,
+            cache_folder=cache or default_cache_folder(),
+            console=console,
+            tensorboard=tensorboard,
+        )
+    except Interrupted:
+        warn(f"stopped on request. Go on with: tagloom train --resume --out {out}")
+        raise
+    part, metrics = next(iter(result.metrics.items()), (None, None))
+    if metrics:
+        console.print(f"\n[bold]{'Validation data' if part == 'validation' else 'Images held aside from training'}[/]")
+        render_metrics(metrics, result.classes, console)
+    console.print(f"\nThe tagger is in [bold]{out}[/]. Try: tagloom predict {out} photo.jpg")
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the demonstration puts its files.")] = Path("demo"),
+    images: Annotated[int, typer.Option(help="Training pictures to draw.", min=40)] = 1600,
+) -> None:
+    """See it work: draw pictures, train a tagger on them, evaluate it, and look at its tags."""
+    with needs_train("the demonstration"):
+        import torch  # noqa: F401 - asked for here, so that the message comes before any work
+    from tagloom.demo import run_demo
+
+    run_demo(out, images=images, console=open_console())
+
+
+def heads(
+    backbone: Annotated[str, typer.Option(help="Any timm model.")] = "tf_efficientnet_lite0",
+    classes: Annotated[int, typer.Option(help="Number of labels.", min=1)] = 80,
+    size: Annotated[int, typer.Option(help="Side of the pictures in pixels.", min=32)] = 224,
+) -> None:
+    """List the heads with their parameters and multiply-adds on a given backbone."""
+    with needs_train("counting"):
+        from tagloom.models.cost import tagger_cost
+        from tagloom.models.heads import HEADS, head_purpose
+    from rich.table import Table
+
+    console = open_console()
+    table = Table("head", title=f"{backbone}, {classes} labels, {size} x {size} pixels", title_justify="left")
+    for column in ("parameters, M", "multiply-adds, G", "with backbone, G"):
+        table.add_column(column, justify="right")
+    for name in HEADS:
+        whole, head = tagger_cost(backbone, name, classes=classes, size=size)
+        figures = [
+            f"{head.parameters / 1e6:.2f}",
+            f"{head.multiply_adds / 1e9:.3f}",
+            f"{whole.multiply_adds / 1e9:.2f}",
+        ]
+        table.add_row(name, *figures)
+    console.print(table)
+    for name in HEADS:
+        console.print(f"[bold]{name}[/]  {escape(head_purpose(name))}")
