@@ -7,12 +7,10 @@ decoder; learnable and fixed queries alike. Widths are those of `ml-decoder-smal
 were chosen on a fifth of the training images (see docs/results.md); nothing was chosen on the validation table.
 """
 
-import argparse
 import json
-from dataclasses import replace
-from pathlib import Path
 
-from runner import Variant, run_study
+from command import study
+from runner import Variant
 from tagloom.data import load_table
 from tagloom.labelgraph import partition
 
@@ -34,20 +32,5 @@ def variants(data: str) -> list[Variant]:
     ]
 
 
-def main() -> None:
-    """Run the study."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("data", help="training table")
-    arguments.add_argument("val", help="validation table")
-    arguments.add_argument("--out", type=Path, default=Path("runs/studies/heads"))
-    arguments.add_argument("--only", help="run only variants whose name holds this, to share the work among processes")
-    arguments.add_argument("--seed", type=int, help="run only this seed, for the same purpose")
-    given = arguments.parse_args()
-    chosen = [variant for variant in variants(given.data) if not given.only or given.only in variant.name]
-    if given.seed is not None:
-        chosen = [replace(variant, seeds=(given.seed,)) for variant in chosen if given.seed in variant.seeds]
-    run_study(chosen, data=given.data, val=given.val, out=given.out)
-
-
 if __name__ == "__main__":
-    main()
+    study(__doc__, variants, "runs/studies/heads")

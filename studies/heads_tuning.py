@@ -5,14 +5,8 @@
 The validation table plays no part in it. The winner of each head goes into its recipe and into studies/heads.py.
 """
 
-import argparse
-import csv
-from pathlib import Path
-
-from runner import Variant, run_study
-from tagloom.data import load_table
-from tagloom.data.formats.fields import join_labels
-from tagloom.data.table import LabelTable
+from command import tuning
+from runner import Variant
 
 COMMON = ("data.holdout=0.05", "training.batch_size=64", "loss.name=asymmetric")
 FLIP = "augment.flip=0.5"
@@ -55,29 +49,5 @@ VARIANTS = [
 ]
 
 
-def write_table(table: LabelTable, path: Path) -> str:
-    """Write a table as a CSV with absolute paths, and its classes beside it."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["image", "labels"])
-        for row in range(len(table)):
-            names = [table.classes[place] for place in table.targets([row])[0].nonzero()[0]]
-            writer.writerow([table.path(row).resolve(), join_labels(names)])
-    (path.parent / "classes.txt").write_text("\n".join(table.classes) + "\n", encoding="utf-8")
-    return str(path)
-
-
-def main() -> None:
-    """Run the candidates."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("data", help="training table")
-    arguments.add_argument("--out", type=Path, default=Path("runs/studies/heads-tuning"))
-    given = arguments.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
-    learn, aside = load_table(given.data).split(0.2, seed=7)
-    data, val = write_table(learn, given.out / "train.csv"), write_table(aside, given.out / "aside.csv")
-    run_study(VARIANTS, data=data, val=val, out=given.out)
-
-
 if __name__ == "__main__":
-    main()
+    tuning(__doc__, VARIANTS, "runs/studies/heads-tuning")

@@ -28,6 +28,7 @@ SMALL: dict[str, dict[str, object]] = {
     "ml-decoder-small": {**SIZES, "groups": 3, "grouping": "consecutive"},
     "transformer-decoder": SIZES,
     "query2label": SIZES,
+    "hsq": {**SIZES, "shared_experts": 3, "task_experts": 2, "layer_widths": [6, 4]},
     "tf": {**SIZES, "encoder_layers": 2},
     "query": {**SIZES, "encoder_layers": 1, "decoder": "self-attention", "readout": "shared", "positions": True},
 }

@@ -183,7 +183,7 @@ CASES = {
     "ml-decoder, words": ("ml-decoder", {"queries": "words", "word_vectors": WORDS}, ml_decoder_by_loops),
     "transformer-decoder": ("transformer-decoder", {"decoder_layers": 2}, transformer_decoder_by_loops),
     "query2label": ("query2label", {}, query2label_by_loops),
-    "query2label, self-attention": ("query2label", {"self_attention": True}, query2label_by_loops),
+    "query2label, self-attention": ("query2label", {"decoder": "self-attention"}, query2label_by_loops),
     "tf": ("tf", {}, tf_by_loops),
     "tf, words": ("tf", {"queries": "words", "word_vectors": WORDS.tolist(), "encoder_layers": 1}, tf_by_loops),
     "zero-shot": ("query", {"queries": "words", "word_vectors": WORDS, "readout": "shared"}, shared_by_loops),

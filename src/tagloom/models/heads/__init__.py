@@ -2,14 +2,13 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Protocol
 
 from torch import Tensor, nn
 
 from tagloom.errors import RecipeError, unknown_name
 from tagloom.models.heads.pooled import PooledHead
-from tagloom.models.heads.presets import ml_decoder, ml_decoder_small, query, query2label, tf, transformer_decoder
+from tagloom.models.heads.presets import hsq, ml_decoder, ml_decoder_small, query, query2label, tf, transformer_decoder
 
 
 class Head(Protocol):
@@ -38,6 +37,7 @@ HEADS: dict[str, Callable[..., nn.Module]] = {
     "ml-decoder-small": ml_decoder_small,
     "transformer-decoder": transformer_decoder,
     "query2label": query2label,
+    "hsq": hsq,
     "tf": tf,
     "query": query,
 }
@@ -78,9 +78,4 @@ def head_options(name: str) -> Sequence[str]:
 
 def head_purpose(name: str) -> str:
     """Say in a line what a head is: the first line of its docstring."""
-    build = HEADS[name]
-    text = inspect.getdoc(build.func if isinstance(build, partial) else build) or ""
-    changed = build.keywords if isinstance(build, partial) else {}
-    notes = ", ".join(f"{option} {value}" for option, value in changed.items())
-    line = text.splitlines()[0].removesuffix(" Options as in `query`.")
-    return f"{line} ({notes})" if notes else line
+    return (inspect.getdoc(HEADS[name]) or "").splitlines()[0]

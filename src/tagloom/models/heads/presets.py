@@ -1,5 +1,9 @@
-"""The named query heads: small functions that compose queries, decoder and readout with a paper's defaults."""
+"""The named query heads: `query` composes queries, decoder and readout; each preset is `query` with a paper's defaults.
 
+So every option works with every head, and a new combination is one line of a recipe.
+"""
+
+from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
@@ -30,9 +34,15 @@ def query(
     groups: int | None = None,
     grouping: Grouping | None = None,
     grouping_seed: int | None = None,
+    shared_experts: int | None = None,
+    task_experts: int | None = None,
+    shared_input: str | None = None,
+    layer_widths: Sequence[int] | None = None,
+    gate_hidden: int | None = None,
+    classifier_hidden: int | None = None,
     word_vectors: WordVectors | None = None,
 ) -> QueryHead:
-    """Compose a head of any queries, decoder and readout that fit together; the other presets are calls of this one.
+    """Compose a head of any queries, decoder and readout that fit together.
 
     Args:
         in_channels: Channels C of the feature map.
@@ -40,7 +50,7 @@ def query(
         queries: "learnable", "fixed" (random, frozen) or "words" (from `word_vectors`).
         decoder: "cross-attention", "self-attention" (among the queries, then cross-attention), or "tokens" (queries and
             features together through encoder layers).
-        readout: "per-class", "group" or "shared".
+        readout: "per-class", "group", "shared", "hybrid-sharing" or "linear-layers".
         width: Token width D; None for C.
         feed_forward: Hidden width of feed-forward layers; None for 4 D.
         attention_heads: Heads of every attention; must divide the width.
@@ -51,9 +61,16 @@ def query(
         rectify: ReLU after the embedding of the features.
         dropout: On every residual branch and in feed-forward layers.
         feature_dropout: Share of the incoming map's channels that are dropped whole.
-        groups: Number of queries K of readout "group"; by default min(100, N).
-        grouping: Of readout "group": "random" (default), "consecutive", or a list of lists of class numbers.
+        groups: Number of queries K; for readout "group" by default min(100, N), for "hybrid-sharing" N.
+        grouping: Which classes share a query: "random" (default), "consecutive", or a list of lists of class numbers.
         grouping_seed: Decides the "random" groups; 0 by default.
+        shared_experts: Of readout "hybrid-sharing": experts per layer that all labels share; 16 by default.
+        task_experts: Of readout "hybrid-sharing": experts per layer of each label's own; 1 by default.
+        shared_input: Of readout "hybrid-sharing": what shared experts read for a label, "shared" (the shared branch, by
+            default) or "task" (the label's own tokens).
+        layer_widths: Of readouts "hybrid-sharing" and "linear-layers": width of each layer; 64 and 16 by default.
+        gate_hidden: Of readout "hybrid-sharing": hidden width of the gates; None for linear ones.
+        classifier_hidden: Of readout "hybrid-sharing": hidden width of the classifiers; None for linear ones.
         word_vectors: (K, d_w), one row per query; for queries "words".
     """
     width = in_channels if width is None else width
@@ -61,7 +78,23 @@ def query(
     _check_whole(sizes, least=1)
     _check_whole({"encoder_layers": encoder_layers, "decoder_layers": decoder_layers, "grouping_seed": grouping_seed})
     _check_share({"dropout": dropout, "feature_dropout": feature_dropout})
-    asked_by = create_readout(readout, width, classes, groups=groups, grouping=grouping, grouping_seed=grouping_seed)
+    _check_whole({"gate_hidden": gate_hidden, "classifier_hidden": classifier_hidden, "task_experts": task_experts}, 1)
+    _check_whole({"shared_experts": shared_experts})
+    _check_widths(layer_widths)
+    asked_by = create_readout(
+        readout,
+        width,
+        classes,
+        groups=groups,
+        grouping=grouping,
+        grouping_seed=grouping_seed,
+        shared_experts=shared_experts,
+        task_experts=task_experts,
+        shared_input=shared_input,
+        layer_widths=layer_widths,
+        gate_hidden=gate_hidden,
+        classifier_hidden=classifier_hidden,
+    )
     count = cast(int, asked_by.queries)
     if queries == "words" and count < classes and grouping in (None, "random"):
         raise RecipeError(
@@ -89,159 +122,80 @@ def query(
     )
 
 
-def ml_decoder(
-    in_channels: int,
-    classes: int,
-    groups: int | None = None,
-    grouping: Grouping = "random",
-    grouping_seed: int = 0,
-    queries: str = "fixed",
-    width: int = 768,
-    feed_forward: int = 2048,
-    attention_heads: int = 8,
-    decoder_layers: int = 1,
-    dropout: float = 0.1,
-    feature_dropout: float = 0.0,
-    word_vectors: WordVectors | None = None,
-) -> QueryHead:
-    """ML-Decoder: its cost does not grow with the labels (Ridnik et al., 2021, Eq. 4). Options as in `query`.
+ml_decoder = partial(query, queries="fixed", readout="group")
+ml_decoder.__doc__ = """ML-Decoder: its cost does not grow with the labels (Ridnik et al., 2021, Eq. 4).
 
-    E = ReLU(W · features + b); q ← LN(q + dropout(q)); q ← LN(q + attention(q, E, E)); q ← LN(q + FFN(q));
-    logit_i = (W_k · q_k)_j + b_i for class i, the j-th of group k.
-    """
-    return query(
-        in_channels,
-        classes,
-        readout="group",
-        groups=groups,
-        grouping=grouping,
-        grouping_seed=grouping_seed,
-        queries=queries,
-        width=width,
-        feed_forward=feed_forward,
-        attention_heads=attention_heads,
-        decoder_layers=decoder_layers,
-        dropout=dropout,
-        feature_dropout=feature_dropout,
-        word_vectors=word_vectors,
-    )
+E = ReLU(W · features + b); q ← LN(q + dropout(q)); q ← LN(q + attention(q, E, E)); q ← LN(q + FFN(q));
+logit_i = (W_k · q_k)_j + b_i for class i, the j-th of group k.
+"""
 
-
-# ML-Decoder for CPUs and small data.
 ml_decoder_small = partial(ml_decoder, width=256, feed_forward=512)
+ml_decoder_small.__doc__ = """ML-Decoder for CPUs and small data (width 256, feed_forward 512)."""
 
+transformer_decoder = partial(query, decoder="self-attention")
+transformer_decoder.__doc__ = """The transformer decoder that ML-Decoder is measured against (its Eq. 2).
 
-def transformer_decoder(
-    in_channels: int,
-    classes: int,
-    queries: str = "learnable",
-    width: int = 768,
-    feed_forward: int = 2048,
-    attention_heads: int = 8,
-    decoder_layers: int = 1,
-    dropout: float = 0.1,
-    feature_dropout: float = 0.0,
-    word_vectors: WordVectors | None = None,
-) -> QueryHead:
-    """The transformer decoder that ML-Decoder is measured against (its Eq. 2). Options as in `query`.
+E = ReLU(W · features + b); q ← LN(q + attention(q, q, q)); q ← LN(q + attention(q, E, E)); q ← LN(q + FFN(q));
+logit_i = w_i · q_i + b_i. Self-attention makes it quadratic in the labels.
+"""
 
-    E = ReLU(W · features + b); q ← LN(q + attention(q, q, q)); q ← LN(q + attention(q, E, E)); q ← LN(q + FFN(q));
-    logit_i = w_i · q_i + b_i. Self-attention makes it quadratic in the labels.
-    """
-    return query(
-        in_channels,
-        classes,
-        decoder="self-attention",
-        queries=queries,
-        width=width,
-        feed_forward=feed_forward,
-        attention_heads=attention_heads,
-        decoder_layers=decoder_layers,
-        dropout=dropout,
-        feature_dropout=feature_dropout,
-        word_vectors=word_vectors,
-    )
+query2label = partial(
+    query,
+    width=None,
+    feed_forward=None,
+    attention_heads=4,
+    encoder_layers=1,
+    decoder_layers=2,
+    queries_as_position=True,
+    positions=True,
+    rectify=False,
+)
+query2label.__doc__ = """Query2Label: an encoder, then a decoder that starts from zero (Liu et al., 2021).
 
+E = W · features + b; E ← LN(E + attention(E + s, E + s, E)); E ← LN(E + FFN(E)), with sine positions s;
+from t = 0, per decoder layer t ← LN(t + attention(t + q, E + s, E)); t ← LN(t + FFN(t));
+logit_i = w_i · LN(t)_i + b_i. With decoder "self-attention" every decoder layer but the first begins with
+t ← LN(t + attention(t + q, t + q, t)).
+"""
 
-def query2label(
-    in_channels: int,
-    classes: int,
-    queries: str = "learnable",
-    width: int | None = None,
-    feed_forward: int | None = None,
-    attention_heads: int = 4,
-    encoder_layers: int = 1,
-    decoder_layers: int = 2,
-    self_attention: bool = False,
-    dropout: float = 0.1,
-    feature_dropout: float = 0.0,
-    word_vectors: WordVectors | None = None,
-) -> QueryHead:
-    """Query2Label: an encoder, then a decoder that starts from zero (Liu et al., 2021). Options as in `query`.
+hsq = partial(query2label, readout="hybrid-sharing")
+hsq.__doc__ = """HSQ: experts of each label's own and shared ones read Query2Label's tokens (Yin et al., 2024).
 
-    E = W · features + b; E ← LN(E + attention(E + s, E + s, E)); E ← LN(E + FFN(E)), with sine positions s;
-    from t = 0, per decoder layer t ← LN(t + attention(t + q, E + s, E)); t ← LN(t + FFN(t));
-    logit_i = w_i · LN(t)_i + b_i. With `self_attention` every decoder layer but the first begins with
-    t ← LN(t + attention(t + q, t + q, t)).
-    """
-    return query(
-        in_channels,
-        classes,
-        decoder="self-attention" if self_attention else "cross-attention",
-        queries=queries,
-        width=width,
-        feed_forward=feed_forward,
-        attention_heads=attention_heads,
-        encoder_layers=encoder_layers,
-        decoder_layers=decoder_layers,
-        queries_as_position=True,
-        positions=True,
-        rectify=False,
-        dropout=dropout,
-        feature_dropout=feature_dropout,
-        word_vectors=word_vectors,
-    )
+The tokens t of Query2Label go through layers of hybrid sharing (`experts`), by default with 16 shared experts, 1 of
+each label's own and widths 64 and 16, then logit_i = w_i · t_i + b_i. Readout "linear-layers" is its HSQ-Linear.
+"""
 
+tf = partial(
+    query,
+    decoder="tokens",
+    width=1024,
+    feed_forward=None,
+    attention_heads=4,
+    encoder_layers=3,
+    positions=True,
+    rectify=False,
+)
+tf.__doc__ = """TF: class tokens inside an encoder (Xu et al., CPSD, 2022, section 4.1).
 
-def tf(
-    in_channels: int,
-    classes: int,
-    queries: str = "learnable",
-    width: int = 1024,
-    feed_forward: int | None = None,
-    attention_heads: int = 4,
-    encoder_layers: int = 3,
-    dropout: float = 0.1,
-    feature_dropout: float = 0.0,
-    word_vectors: WordVectors | None = None,
-) -> QueryHead:
-    """TF: class tokens inside an encoder (Xu et al., CPSD, 2022, section 4.1). Options as in `query`.
-
-    x = [q, W · features + b]; per layer x ← LN(x + attention(x + s, x + s, x)); x ← LN(x + FFN(x)), with sine positions
-    s for features and none for class tokens; logit_i = w_i · x_i + b_i. The paper's class tokens are words: take
-    queries "words" with `word_vectors`.
-    """
-    return query(
-        in_channels,
-        classes,
-        decoder="tokens",
-        queries=queries,
-        width=width,
-        feed_forward=feed_forward,
-        attention_heads=attention_heads,
-        encoder_layers=encoder_layers,
-        positions=True,
-        rectify=False,
-        dropout=dropout,
-        feature_dropout=feature_dropout,
-        word_vectors=word_vectors,
-    )
+x = [q, W · features + b]; per layer x ← LN(x + attention(x + s, x + s, x)); x ← LN(x + FFN(x)), with sine positions
+s for features and none for class tokens; logit_i = w_i · x_i + b_i. The paper's class tokens are words: take
+queries "words" with `word_vectors`.
+"""
 
 
 def _check_whole(options: dict[str, int | None], least: int = 0) -> None:
     for name, value in options.items():
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
             raise RecipeError(f"head option {name} is {value!r}; it must be a whole number from {least} on.")
+
+
+def _check_widths(widths: Sequence[int] | None) -> None:
+    if widths is None:
+        return
+    if not isinstance(widths, list | tuple) or not widths:
+        raise RecipeError(f"head option layer_widths is {widths!r}; it must be a list of widths, for example [64, 16].")
+    for width in widths:
+        _check_whole({"layer_widths": width}, least=1)
 
 
 def _check_share(options: dict[str, float]) -> None:

@@ -5,6 +5,8 @@ from typing import cast
 import torch.nn.functional as F  # noqa: N812, the name everybody knows it by
 from torch import Tensor, nn
 
+from tagloom.errors import TagloomError
+from tagloom.models.heads.experts import HybridSharingReadout
 from tagloom.models.heads.kept import Kept
 from tagloom.models.heads.scale import FeatureScale
 
@@ -64,6 +66,19 @@ class QueryHead(nn.Module):
         maps: list[Tensor] = []
         self.decoder(self.queries, *self._memory(features), maps)
         return maps
+
+    def gate_weights(self, features: Tensor) -> list[Tensor]:
+        """Show which experts each label listens to, where the readout is hybrid sharing.
+
+        Args:
+            features: (B, C, H, W).
+
+        Returns:
+            Per layer (B, N, n_t + n_s), a label's own experts first.
+        """
+        if not isinstance(self.readout, HybridSharingReadout):
+            raise TagloomError("this head has no experts: make it with readout='hybrid-sharing'.")
+        return self.readout.gate_weights(self.decoder(self.queries, *self._memory(features)))
 
     def _memory(self, features: Tensor) -> tuple[Tensor, tuple[int, int]]:
         """Embed features (B, C, H, W) as tokens (B, H * W, D); gives the grid (H, W) along with them."""

@@ -2,13 +2,15 @@
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tagloom.errors import RecipeError, unknown_name
+from tagloom.models.heads.experts import DEFAULT_WIDTHS, HybridSharingReadout
 from tagloom.models.heads.grouping import Grouping, partition
 
 
@@ -94,10 +96,30 @@ class SharedReadout(nn.Module):
         return logits
 
 
+class LinearLayersReadout(nn.Module):
+    """Plain layers that all labels share, of the widths of hybrid sharing, then a classifier per label (HSQ-Linear)."""
+
+    def __init__(self, width: int, classes: int, layer_widths: Sequence[int] = DEFAULT_WIDTHS) -> None:
+        super().__init__()
+        self.queries = classes
+        layers: list[nn.Module] = []
+        for before, after in pairwise([width, *layer_widths]):
+            layers += [nn.Linear(before, after), nn.ReLU(inplace=True)]
+        self.layers = nn.Sequential(*layers)
+        self.classifier = PerClassReadout(layer_widths[-1], classes)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Map tokens (B, N, D) to logits (B, N)."""
+        logits: Tensor = self.classifier(self.layers(tokens))
+        return logits
+
+
 READOUTS: dict[str, Callable[..., nn.Module]] = {
     "per-class": PerClassReadout,
     "group": GroupReadout,
     "shared": SharedReadout,
+    "hybrid-sharing": HybridSharingReadout,
+    "linear-layers": LinearLayersReadout,
 }
 
 

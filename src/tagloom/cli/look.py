@@ -1,0 +1,85 @@
+"""Verbs that look closer at taggers: compare."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tagloom.cli.arguments import Data, DataOptions, Device, read_table, write_json
+from tagloom.errors import TagloomError
+from tagloom.terminal import open_console, show_progress, warn
+
+
+def compare(
+    run_a: Annotated[str, typer.Argument(help="The tagger to start from: a folder, or hf-hub:owner/name.")],
+    run_b: Annotated[str, typer.Argument(help="The tagger that may be better.")],
+    data: Data,
+    gap: Annotated[
+        list[str] | None,
+        typer.Option(help="Two labels that should fare alike, as cow,horse: show how far apart they are. Repeatable."),
+    ] = None,
+    least: Annotated[float, typer.Option(help="Points that a label must move by to have gained or lost.", min=0)] = 0.0,
+    pairs: Annotated[int, typer.Option(help="How many pairs that improved together to list.", min=0)] = 10,
+    every: Annotated[bool, typer.Option("--all", help="Print all labels, not only those that changed most.")] = False,
+    json_path: Annotated[Path | None, typer.Option("--json", help="Write everything to this file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw it: a .png, .svg or .pdf file.")] = None,
+    resamples: Annotated[
+        int, typer.Option(help="Draws of images behind the 95 % intervals; 0 leaves them out.", min=0)
+    ] = 1000,
+    ignore_other_labels: Annotated[
+        bool, typer.Option("--ignore-other-labels", help="Leave out labels that a tagger does not know.")
+    ] = False,
+    device: Device = "auto",
+    data_option: DataOptions = None,
+) -> None:
+    """Compare two taggers on a labelled table: which labels gained, which lost, together or at each other's cost."""
+    from tagloom.inference.comparison import (
+        compare_taggers,
+        comparison_to_dict,
+        cross_label_gaps,
+        read_pair,
+        shared_classes,
+    )
+    from tagloom.inference.predictor import load
+    from tagloom.report.charts import check_drawable, draw_comparison
+    from tagloom.report.comparison import render_comparison
+
+    if _same_place(run_a, run_b):
+        raise TagloomError(f"{run_a} and {run_b} are the same tagger: name two different ones.")
+    if plot:
+        check_drawable(plot)  # before minutes of scoring
+    console = open_console()
+    first, second = load(run_a, device=device), load(run_b, device=device)
+    wanted = [read_pair(text, shared_classes(first.classes, second.classes)) for text in gap or []]
+    table = read_table(data, data_option)
+    with show_progress(console, f"scoring ({first.engine}, {second.engine})") as progress:
+        comparison = compare_taggers(
+            first, second, table, ignore_other_labels=ignore_other_labels, resamples=resamples, progress=progress
+        )
+    gaps = cross_label_gaps(comparison, wanted)
+    render_comparison(comparison, (run_a, run_b), console, gaps, least=least, pairs=pairs, every=every)
+    for error in comparison.broken:
+        warn(f"left out: {error}")
+    measured = {found.labels for found in gaps}
+    for one, two in wanted:
+        if (one, two) not in measured:
+            warn(f"no gap between {one} and {two}: one of them has no positive image in {data}.")
+    if json_path:
+        content = comparison_to_dict(comparison, gaps, least=least, pairs=pairs)
+        write_json(json_path, {"first": run_a, "second": run_b, "data": data, **content})
+    if plot:
+        console.print(f"Drawn in {draw_comparison(comparison, short_names(run_a, run_b), plot, gaps)}", markup=False)
+
+
+def short_names(first: str, second: str) -> tuple[str, str]:
+    """What two runs are called in a drawing: their folders' own names, or all that was given where those are alike.
+
+    >>> short_names("runs/probe", "runs/decoder/"), short_names("a/tagger", "b/tagger")
+    (('probe', 'decoder'), ('a/tagger', 'b/tagger'))
+    """
+    names = Path(first).name, Path(second).name
+    return names if all(names) and names[0] != names[1] else (first, second)
+
+
+def _same_place(first: str, second: str) -> bool:
+    return first == second or (Path(first).is_dir() and Path(second).is_dir() and Path(first).samefile(second))

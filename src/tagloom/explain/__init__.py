@@ -1,0 +1,1 @@
+"""Looking into a tagger: why its labels come out as they do."""

@@ -1,0 +1,103 @@
+"""Which experts each label listens to: the gates of hybrid sharing, averaged over pictures (HSQ, Figure 5)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tagloom.data.reading import read_pictures
+from tagloom.errors import DataError, ImageError, TaggerError
+from tagloom.inference.folder import read_spec
+from tagloom.inference.onnx import usable_cores
+from tagloom.models.heads.experts import HybridSharingReadout
+from tagloom.models.heads.query_head import QueryHead
+from tagloom.models.tagger import load_network, pick_device
+
+
+@dataclass(frozen=True)
+class ExpertLoad:
+    """How much of each expert the labels take.
+
+    Attributes:
+        classes: Label names.
+        experts: Names of the experts: the shared ones, then a label's own.
+        layers: Per layer (classes, experts); every row sums to 1.
+        pictures: How many pictures it is the mean of.
+        broken: Pictures that could not be read and are not counted.
+    """
+
+    classes: tuple[str, ...]
+    experts: tuple[str, ...]
+    layers: list[NDArray[np.float32]]
+    pictures: int
+    broken: list[ImageError]
+
+    def effective_experts(self, layer: int) -> NDArray[np.float64]:
+        """Count the experts that each label really uses, as exp(entropy): 1 for a single one, all for even weights."""
+        weights = np.clip(self.layers[layer], 1e-12, 1)
+        return np.asarray(np.exp(-(weights * np.log(weights)).sum(axis=1)), np.float64)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give everything as plain data."""
+        return {
+            "classes": list(self.classes),
+            "experts": list(self.experts),
+            "pictures": self.pictures,
+            "layers": [
+                {
+                    "weights": [[round(float(value), 6) for value in row] for row in layer],
+                    "average": [round(float(value), 6) for value in layer.mean(axis=0)],
+                }
+                for layer in self.layers
+            ],
+        }
+
+
+def expert_load(
+    folder: Path,
+    pictures: Sequence[Path],
+    *,
+    device: str = "auto",
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> ExpertLoad:
+    """Average the gates' weights of a tagger over pictures.
+
+    Args:
+        folder: A tagger folder whose head reads out with hybrid sharing.
+        pictures: Image files; one is enough.
+        device: Where to run it.
+        progress: Called with pictures done and pictures to do.
+    """
+    spec = read_spec(folder)
+    place = pick_device(device)
+    network = load_network(folder, spec).to(place)
+    head = network.head
+    if not (isinstance(head, QueryHead) and isinstance(head.readout, HybridSharingReadout)):
+        raise TaggerError(
+            f"{folder}: its head, {spec.head}, has no experts. Train one that has: --set head.name=hsq, or "
+            "--set head.options.readout=hybrid-sharing on any query head."
+        )
+    total: list[torch.Tensor] = []
+    done, broken = 0, []
+    for batch in read_pictures(pictures, spec.preprocess, threads=usable_cores()):
+        broken += [error for _, error in batch.errors]
+        if batch.places:
+            with torch.inference_mode():
+                (features,) = network.summarise(torch.from_numpy(batch.pixels).to(place))
+                gates = [weights.sum(dim=0).cpu() for weights in head.gate_weights(features)]
+            total = gates if not total else [sum_ + more for sum_, more in zip(total, gates, strict=True)]
+            done += len(batch.places)
+        progress(done + len(broken), len(pictures))
+    if not done:
+        raise DataError(f"none of {len(pictures)} pictures could be read; the first: {broken[0] if broken else 'none'}")
+    shared = head.readout.shared_count
+    own = total[0].shape[1] - shared
+    experts = [f"shared {number + 1}" for number in range(shared)]
+    experts += ["own"] if own == 1 else [f"own {number + 1}" for number in range(own)]
+    # The gates name a label's own experts first; the paper's figure, and so ours, has them last.
+    layers = [torch.cat([weights[:, own:], weights[:, :own]], dim=1).div(done).numpy() for weights in total]
+    return ExpertLoad(tuple(spec.classes), tuple(experts), layers, done, broken)

@@ -1,0 +1,266 @@
+"""Hybrid sharing: experts of one label's own beside experts that all labels share, weighed by gates (HSQ).
+
+One layer has two branches of the same shape, (B, L, d). Per label t and token x:
+
+    task branch     o = Σ_k softmax(G_t · x)_k · ReLU(E_k · x)   over the label's n_t experts and the n_s shared ones
+    shared branch   o = Σ_k softmax(G_s · x)_k · ReLU(E_k · x)   over all L · n_t + n_s experts
+
+The literal loops would start L · (n_t + n_s) small products; here every branch is a few large ones.
+
+That is the paper's Algorithm 1. As printed, each branch reads only itself, so that no shared branch ever reaches a
+logit, and leaving it out changes nothing. In PLE (Tang et al., 2020), where the layer comes from, the shared experts of
+the task branch read the shared branch. `shared_input` chooses.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import cast
+
+import torch
+import torch.nn.functional as F  # noqa: N812, the name everybody knows it by
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from tagloom.errors import RecipeError, unknown_name
+from tagloom.models.heads.grouping import Grouping
+from tagloom.models.heads.grouping import partition as partition_classes
+
+DEFAULT_WIDTHS = (64, 16)
+SHARED_INPUTS = ("shared", "task")
+
+
+class LabelLinear(nn.Module):
+    """A linear map of its own for each label: y_t = W_t · x_t + b_t, all labels in one batched product."""
+
+    def __init__(self, labels: int, width_in: int, width_out: int) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(width_in)
+        self.weight = nn.Parameter(torch.empty(labels, width_out, width_in).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.zeros(labels, width_out))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Map (L, B, d_i) to (L, B, d_o)."""
+        return torch.baddbmm(self.bias.unsqueeze(1), tokens, self.weight.transpose(1, 2))
+
+
+class HybridSharingLayer(nn.Module):
+    """n_t experts per label and n_s shared ones, mixed by a gate per label and by one shared gate.
+
+    Args:
+        labels: L.
+        width_in: d_i.
+        width_out: d_o of every expert.
+        shared_experts: n_s; with 0 the labels keep to themselves.
+        task_experts: n_t, per label.
+        gate_hidden: Hidden width of the gates; None for linear ones.
+        shared_branch: Whether the shared branch is computed. What the last layer of a stack shares is read by nobody.
+        shared_input: Which branch the shared experts read for the task branch: "task", as printed, or "shared".
+    """
+
+    def __init__(
+        self,
+        labels: int,
+        width_in: int,
+        width_out: int,
+        shared_experts: int,
+        task_experts: int,
+        gate_hidden: int | None = None,
+        shared_branch: bool = True,
+        shared_input: str = "task",
+    ) -> None:
+        super().__init__()
+        if shared_input not in SHARED_INPUTS:
+            raise RecipeError(unknown_name("shared_input", shared_input, SHARED_INPUTS))
+        self.reads_shared = shared_input == "shared"
+        self.width_out = width_out
+        self.task_experts = LabelLinear(labels, width_in, task_experts * width_out)
+        self.shared_experts = nn.Linear(width_in, shared_experts * width_out) if shared_experts else None
+        mixed, every = task_experts + shared_experts, labels * task_experts + shared_experts
+        # A gate over a single expert would always say 1.
+        self.task_gates = (
+            None if mixed == 1 else _perceptron(partial(LabelLinear, labels), width_in, gate_hidden, mixed)
+        )
+        self.shared_gate = _perceptron(nn.Linear, width_in, gate_hidden, every) if shared_branch else None
+        # He's bound for a ReLU: with the usual one, a mean over experts after a ReLU, twice, starts near nothing.
+        for experts in (self.task_experts, self.shared_experts):
+            if experts is not None:
+                nn.init.uniform_(experts.weight, -math.sqrt(6 / width_in), math.sqrt(6 / width_in))
+                nn.init.zeros_(experts.bias)
+        # Other labels' experts are run so many at a time that their outputs never take more than the task branch does.
+        self.experts_at_once = max(mixed, width_in // width_out)
+
+    def forward(self, task: Tensor, shared: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Run both branches. Shared experts run once for both wherever both read the same.
+
+        Args:
+            task: (B, L, d_i).
+            shared: (B, L, d_i); in a first layer the same tensor.
+
+        Returns:
+            Task branch (B, L, d_o), and shared branch (B, L, d_o) unless it is left out.
+        """
+        own = task.transpose(0, 1).contiguous()  # (L, B, d_i): label by label, as batched products want it
+        other = own if shared is task else shared.transpose(0, 1)
+        read = other if self.reads_shared else own
+        from_shared = self._shared_outputs(read)
+        mixed = self._mix(self._task_weights(own), self.task_experts(own).relu_(), from_shared)
+        if self.shared_gate is None:
+            return mixed.transpose(0, 1), None
+        from_shared = from_shared if other is read else self._shared_outputs(other)
+        weights = self.shared_gate(other).softmax(-1)
+        return mixed.transpose(0, 1), self._mix_all(other, weights, from_shared).transpose(0, 1)
+
+    def gate_weights(self, task: Tensor) -> Tensor:
+        """Show how much of each expert a label takes: (B, L, d_i) to (B, L, n_t + n_s), its own experts first."""
+        return self._task_weights(task.transpose(0, 1)).transpose(0, 1)
+
+    def _task_weights(self, tokens: Tensor) -> Tensor:
+        """Weigh the experts of (L, B, d_i) tokens: gives (L, B, n_t + n_s)."""
+        if self.task_gates is None:
+            return torch.ones_like(tokens[..., :1])
+        weights: Tensor = self.task_gates(tokens).softmax(-1)
+        return weights
+
+    def _shared_outputs(self, tokens: Tensor) -> Tensor | None:
+        """Run the shared experts on (L, B, d_i): gives (L, B, n_s · d_o)."""
+        return None if self.shared_experts is None else self.shared_experts(tokens).relu_()
+
+    def _mix(self, weights: Tensor, own: Tensor, from_shared: Tensor | None) -> Tensor:
+        """Weigh own (L, B, n · d_o) and shared outputs with the gate's (L, B, n + n_s): gives (L, B, d_o)."""
+        count = own.shape[-1] // self.width_out
+        mixed = _weigh(weights[..., :count], own)
+        return mixed if from_shared is None else mixed + _weigh(weights[..., count:], from_shared)
+
+    def _mix_all(self, tokens: Tensor, weights: Tensor, from_shared: Tensor | None) -> Tensor:
+        """Weigh the outputs of every label's experts for every token (L, B, d_i), and the shared ones.
+
+        All of them together are L / (n_t + n_s) times as large as those of the task branch, so they are made some at a
+        time, forgotten, and made again for the backward pass.
+        """
+        weight = self.task_experts.weight.flatten(0, 1)  # (L · n_t · d_o, d_i)
+        bias = self.task_experts.bias.flatten()
+        total = weight.shape[0] // self.width_out
+        at_once = self.experts_at_once
+        shares = zip(
+            torch.split(weights[..., :total], at_once, -1),
+            torch.split(weight, at_once * self.width_out),
+            torch.split(bias, at_once * self.width_out),
+            strict=True,
+        )
+        again = torch.is_grad_enabled() and not torch.compiler.is_compiling()
+        mixed = torch.zeros(()) if from_shared is None else _weigh(weights[..., total:], from_shared)
+        for share, some, offset in shares:
+            if again:
+                mixed = mixed + checkpoint(
+                    _run_and_weigh, tokens, share, some, offset, use_reentrant=False, preserve_rng_state=False
+                )
+            else:
+                mixed = mixed + _run_and_weigh(tokens, share, some, offset)
+        return mixed
+
+
+class HybridSharingReadout(nn.Module):
+    """Layers of hybrid sharing, then a classifier per label.
+
+    Every label has a token of its own, as in HSQ, or the token of its group where a decoder has fewer queries.
+
+    Args:
+        width: D of the tokens.
+        classes: N, the L of the layers.
+        shared_experts: n_s of every layer.
+        task_experts: n_t of every layer.
+        shared_input: Which branch shared experts read, "shared" or "task"; with "task", or without shared experts, no
+            logit depends on a shared branch, and none is computed.
+        layer_widths: d_o of each layer.
+        gate_hidden: Hidden width of the gates; None for linear ones.
+        classifier_hidden: Hidden width of the classifiers; None for linear ones.
+        groups: Number of tokens K; by default one per label.
+        grouping: Which labels share a token: "random", "consecutive", or a list of lists of class numbers.
+        grouping_seed: Decides the "random" groups.
+    """
+
+    group_of: Tensor
+    shared_count: int
+
+    def __init__(
+        self,
+        width: int,
+        classes: int,
+        shared_experts: int = 16,
+        task_experts: int = 1,
+        shared_input: str = "shared",
+        layer_widths: Sequence[int] = DEFAULT_WIDTHS,
+        gate_hidden: int | None = None,
+        classifier_hidden: int | None = None,
+        groups: int | None = None,
+        grouping: Grouping = "random",
+        grouping_seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if groups is None and isinstance(grouping, str):
+            groups = classes
+        parts = partition_classes(classes, groups, grouping, grouping_seed)
+        self.queries = len(parts)
+        self.shared_count = shared_experts
+        group_of = torch.empty(classes, dtype=torch.long)
+        for number, part in enumerate(parts):
+            group_of[torch.tensor(part)] = number
+        self.register_buffer("group_of", group_of)
+        read_on = shared_input == "shared" and shared_experts > 0
+        self.layers = nn.ModuleList(
+            HybridSharingLayer(
+                classes,
+                before,
+                after,
+                shared_experts,
+                task_experts,
+                gate_hidden,
+                shared_branch=read_on and number < len(layer_widths),
+                shared_input=shared_input,
+            )
+            for number, (before, after) in enumerate(pairwise([width, *layer_widths]), start=1)
+        )
+        self.classifier = _perceptron(partial(LabelLinear, classes), layer_widths[-1], classifier_hidden, 1)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Map tokens (B, K, D) to logits (B, N)."""
+        *_, (task, _) = self._branches(tokens)
+        logits: Tensor = self.classifier(task.transpose(0, 1))
+        return logits.squeeze(-1).transpose(0, 1)
+
+    def gate_weights(self, tokens: Tensor) -> list[Tensor]:
+        """Show how much of each expert every label takes, per layer (B, N, n_t + n_s), its own experts first."""
+        inputs = [task for task, _ in self._branches(tokens)]
+        layers = cast(Iterable[HybridSharingLayer], self.layers)
+        return [layer.gate_weights(task) for layer, task in zip(layers, inputs, strict=False)]
+
+    def _branches(self, tokens: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Give both branches (B, N, d) before the first layer and after each one."""
+        task = tokens if self.queries == len(self.group_of) else tokens.index_select(1, self.group_of)
+        shared = task
+        yield task, shared
+        for layer in self.layers:
+            task, passed_on = layer(task, shared)
+            shared = task if passed_on is None else passed_on  # where none is passed on, none is read
+            yield task, shared
+
+
+def _perceptron(
+    linear: Callable[[int, int], nn.Module], width_in: int, hidden: int | None, width_out: int
+) -> nn.Module:
+    """Make one linear layer, or two with a ReLU between them; `linear` makes a layer."""
+    if hidden is None:
+        return linear(width_in, width_out)
+    return nn.Sequential(linear(width_in, hidden), nn.ReLU(inplace=True), linear(hidden, width_out))
+
+
+def _run_and_weigh(tokens: Tensor, weights: Tensor, experts: Tensor, bias: Tensor) -> Tensor:
+    """Run n experts (n · d_o, d_i) on tokens (L, B, d_i) and weigh them with (L, B, n): gives (L, B, d_o)."""
+    return _weigh(weights, F.linear(tokens, experts, bias).relu_())
+
+
+def _weigh(weights: Tensor, outputs: Tensor) -> Tensor:
+    """Sum n outputs (L, B, n · d) with weights (L, B, n): gives (L, B, d)."""
+    return (weights.unsqueeze(-2) @ outputs.view(*weights.shape, -1)).squeeze(-2)

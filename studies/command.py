@@ -1,0 +1,67 @@
+"""The command line that all studies share, and the split that settings are chosen on."""
+
+import argparse
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from runner import Variant, run_study
+from tagloom.data import load_table
+from tagloom.data.formats.fields import join_labels
+from tagloom.data.table import LabelTable
+
+
+def study(description: str | None, variants: Callable[[str], Sequence[Variant]], out: str) -> None:
+    """Run a study on a training and a validation table from the command line.
+
+    Args:
+        description: What --help says.
+        variants: Makes the rows of the study for a training table.
+        out: Where the runs go by default.
+    """
+    arguments = _arguments(description, out)
+    arguments.add_argument("data", help="training table")
+    arguments.add_argument("val", help="validation table")
+    arguments.add_argument("--seed", type=int, help="run only this seed, to share the work among processes")
+    given = arguments.parse_args()
+    chosen = _chosen(variants(given.data), given.only)
+    if given.seed is not None:
+        chosen = [replace(variant, seeds=(given.seed,)) for variant in chosen if given.seed in variant.seeds]
+    run_study(chosen, data=given.data, val=given.val, out=given.out)
+
+
+def tuning(description: str | None, variants: Sequence[Variant], out: str) -> None:
+    """Run candidates on a fifth of a training table that is held aside from the rest."""
+    arguments = _arguments(description, out)
+    arguments.add_argument("data", help="training table")
+    given = arguments.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    learn, aside = load_table(given.data).split(0.2, seed=7)
+    data, val = _write_table(learn, given.out / "train.csv"), _write_table(aside, given.out / "aside.csv")
+    run_study(_chosen(variants, given.only), data=data, val=val, out=given.out)
+
+
+def _arguments(description: str | None, out: str) -> argparse.ArgumentParser:
+    arguments = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--out", type=Path, default=Path(out))
+    arguments.add_argument(
+        "--only", action="append", help="run only variants whose name holds this, to share the work; may be repeated"
+    )
+    return arguments
+
+
+def _chosen(variants: Sequence[Variant], only: list[str] | None) -> list[Variant]:
+    return [variant for variant in variants if not only or any(part in variant.name for part in only)]
+
+
+def _write_table(table: LabelTable, path: Path) -> str:
+    """Write a table as a CSV with absolute paths, and its classes beside it."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["image", "labels"])
+        for row in range(len(table)):
+            names = [table.classes[place] for place in table.targets([row])[0].nonzero()[0]]
+            writer.writerow([table.path(row).resolve(), join_labels(names)])
+    (path.parent / "classes.txt").write_text("\n".join(table.classes) + "\n", encoding="utf-8")
+    return str(path)

@@ -1,0 +1,35 @@
+"""How the settings of studies/sharing.py were chosen: candidates on a fifth of the training images held aside.
+
+    python studies/sharing_tuning.py coco-mini/train.csv --out runs/studies/sharing-tuning
+
+Query2Label, the baseline, gets at least as many candidates as hybrid sharing. The validation table plays no part in it.
+"""
+
+from command import tuning
+from runner import Variant
+from sharing import SMALL
+
+
+def candidate(name: str, head: str, *settings: str) -> Variant:
+    """One candidate, with the settings of `quick` unless it changes them."""
+    return Variant(name, "quick", (f"head.name={head}", *SMALL, "data.holdout=0.05", *settings), seeds=(0,))
+
+
+RATE = "optimiser.learning_rate="
+DROP = "head.options.feature_dropout="
+PRINTED = "head.options.shared_input=task"
+
+VARIANTS = [
+    candidate("Query2Label 1e-3", "query2label"),
+    candidate("Query2Label 5e-4", "query2label", RATE + "5e-4"),
+    candidate("Query2Label 2e-3", "query2label", RATE + "2e-3"),
+    candidate("Query2Label 1e-3 dropout 0.3", "query2label", DROP + "0.3"),
+    candidate("HSQ as printed 1e-3", "hsq", PRINTED),
+    candidate("HSQ as printed 5e-4", "hsq", PRINTED, RATE + "5e-4"),
+    candidate("HSQ as printed 2e-3", "hsq", PRINTED, RATE + "2e-3"),
+    candidate("HSQ 1e-3", "hsq"),
+]
+
+
+if __name__ == "__main__":
+    tuning(__doc__, VARIANTS, "runs/studies/sharing-tuning")
