@@ -7,7 +7,7 @@ Query2Label, the baseline, gets at least as many candidates as hybrid sharing. T
 
 from command import tuning
 from runner import Variant
-from sharing import SMALL
+from sharing import PRINTED, SMALL
 
 
 def candidate(name: str, head: str, *settings: str) -> Variant:
@@ -17,7 +17,6 @@ def candidate(name: str, head: str, *settings: str) -> Variant:
 
 RATE = "optimiser.learning_rate="
 DROP = "head.options.feature_dropout="
-PRINTED = "head.options.shared_input=task"
 
 VARIANTS = [
     candidate("Query2Label 1e-3", "query2label"),

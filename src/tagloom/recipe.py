@@ -10,7 +10,17 @@ from tagloom.data.transforms import Augment, Preprocess
 from tagloom.errors import RecipeError, unknown_name
 from tagloom.settings import MAX_YAML_CHARACTERS, fill, read_yaml, write_yaml
 
-HEAD_NAMES = ("gap", "ml-decoder", "ml-decoder-small", "transformer-decoder", "query2label", "hsq", "tf", "query")
+HEAD_NAMES = (
+    "gap",
+    "layover",
+    "ml-decoder",
+    "ml-decoder-small",
+    "transformer-decoder",
+    "query2label",
+    "hsq",
+    "tf",
+    "query",
+)
 LOSS_NAMES = ("asymmetric", "focal", "bce", "soft-margin", "cross-entropy")
 
 

@@ -5,19 +5,21 @@ import numpy as np
 import pytest
 from PIL import Image
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-from typer.testing import CliRunner  # noqa: E402
+import torch
+from typer.testing import CliRunner
 
-from tagloom.cli import app  # noqa: E402
-from tagloom.data.transforms import Preprocess  # noqa: E402
-from tagloom.errors import TaggerError  # noqa: E402
-from tagloom.explain.experts import expert_load  # noqa: E402
-from tagloom.inference.folder import read_spec  # noqa: E402
-from tagloom.models.tagger import load_network  # noqa: E402
-from tagloom.recipe import recipe_from_dict  # noqa: E402
-from tagloom.training.plan import RunPlan  # noqa: E402
-from tagloom.training.run import train  # noqa: E402
+from tagloom.cli import app
+from tagloom.data.images import find_images, open_image
+from tagloom.data.transforms import prepare
+from tagloom.errors import TaggerError
+from tagloom.explain.experts import expert_load
+from tagloom.inference.folder import read_spec
+from tagloom.models.tagger import load_network
+from tagloom.recipe import recipe_from_dict
+from tagloom.training.plan import RunPlan
+from tagloom.training.run import train
 
 OPTIONS = {"width": 16, "feed_forward": 16, "shared_experts": 3, "task_experts": 2, "layer_widths": [8, 6]}
 
@@ -36,12 +38,12 @@ def sharing_run(tmp_path_factory: pytest.TempPathFactory, scenes: Path) -> Path:
             "training": {"epochs": 1, "batch_size": 16},
         }
     )
-    train(RunPlan(str(scenes / "train.csv"), None, recipe), out, device="cpu")
+    train(RunPlan(str(scenes / "train.csv"), None, recipe), out, device="cpu", cache_folder=out.parent / "cache")
     return out
 
 
 def pictures(scenes: Path) -> list[Path]:
-    return sorted((scenes / "test").glob("*.png"))[:5] or sorted(scenes.rglob("*.png"))[:5]
+    return find_images(scenes)[:5]
 
 
 def test_load_is_the_mean_of_the_gates_over_pictures_with_own_experts_last(sharing_run: Path, scenes: Path) -> None:
@@ -53,12 +55,9 @@ def test_load_is_the_mean_of_the_gates_over_pictures_with_own_experts_last(shari
     network, spec = load_network(sharing_run, read_spec(sharing_run)), read_spec(sharing_run)
     rows = []
     for path in chosen:
-        from tagloom.data.images import open_image
-        from tagloom.data.transforms import prepare
-
-        pixels = prepare(open_image(path), Preprocess(size=spec.preprocess.size))
+        pixels = prepare(open_image(path), spec.preprocess)
         with torch.no_grad():
-            (features,) = network.summarise(torch.from_numpy(np.ascontiguousarray(pixels))[None])
+            (features,) = network.summarise(torch.from_numpy(pixels.copy())[None])
             rows.append([weights[0].numpy() for weights in network.head.gate_weights(features)])
     for layer in range(2):
         mean = np.mean([row[layer] for row in rows], axis=0)
@@ -75,11 +74,9 @@ def test_effective_experts_are_one_for_a_single_and_all_for_even_weights(sharing
 
 def test_explain_draws_prints_and_writes_the_load(sharing_run: Path, scenes: Path, tmp_path: Path) -> None:
     drawing, numbers = tmp_path / "load.png", tmp_path / "load.json"
-    result = CliRunner().invoke(
-        app,
-        ["explain", "--experts", str(sharing_run), str(scenes / "test.csv"), "--plot", str(drawing)]
-        + ["--json", str(numbers), "--device", "cpu", "--limit", "4"],
-    )
+    files = ["--plot", str(drawing), "--json", str(numbers)]
+    arguments = ["explain", "--experts", str(sharing_run), str(scenes / "test.csv"), "--limit", "4", *files]
+    result = CliRunner().invoke(app, [*arguments, "--device", "cpu"])
     assert result.exit_code == 0, result.output
     assert "layer 2, mean of 4 pictures" in result.output
     with Image.open(drawing) as image:

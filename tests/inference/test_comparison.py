@@ -293,7 +293,7 @@ def test_progress_runs_over_both_taggers(photos):
 
 def test_comparing_imports_neither_torch_nor_matplotlib():
     script = (
-        "import sys, tagloom.inference.comparison, tagloom.report.comparison, tagloom.report.charts\n"
+        "import sys, tagloom.inference.comparison, tagloom.report.comparison, tagloom.report.comparison_chart\n"
         "assert not {'torch', 'matplotlib', 'sklearn', 'pyarrow'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -206,6 +206,18 @@ def test_gate_weights_are_those_that_the_task_branch_uses() -> None:
         torch.testing.assert_close(readout(tokens)[:, 1] - before[:, 1], torch.zeros(2), atol=1e-6, rtol=0)
 
 
+def test_an_untrained_layer_passes_on_as_much_signal_with_many_experts_as_with_one() -> None:
+    """Independent experts would cancel in the mean that untrained gates take: 16 shared ones leave a 17th."""
+    torch.manual_seed(0)
+    tokens = torch.randn(64, 10, 128)
+    kept = {}
+    for shared_experts in (0, 16):
+        layer = HybridSharingLayer(10, 128, 64, shared_experts, 1)
+        with torch.no_grad():
+            kept[shared_experts] = float(layer(tokens, tokens)[0].var(dim=0).mean())
+    assert kept[16] > kept[0] / 3
+
+
 def test_a_decoder_with_fewer_queries_gives_every_label_the_token_of_its_group() -> None:
     grouped = HybridSharingReadout(8, 5, 2, grouping=[[0, 3], [1, 2, 4]])
     single = HybridSharingReadout(8, 5, 2)

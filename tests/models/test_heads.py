@@ -1,4 +1,4 @@
-"""What every head must do, whatever is in it. A new head joins by adding small options to `SMALL`."""
+"""What every head must do, whatever is in it. A new head joins by adding small options to `SMALL`; variants do, too."""
 
 import copy
 import shutil
@@ -20,10 +20,15 @@ from tagloom.models.tagger import TaggerNetwork
 from tagloom.recipe import HEAD_NAMES
 
 CHANNELS = 8
+STAGE_CHANNELS = [4, 6, 10]
 CLASSES = 7
 SIZES = {"width": 16, "feed_forward": 24, "attention_heads": 2}
 SMALL: dict[str, dict[str, object]] = {
     "gap": {},
+    "layover": {},
+    "layover, flatten": {"stages": [2], "pooling": "flatten"},
+    "layover, per class": {"stages": [1, 3], "mixing": "class", "pooling": "gem", "activation": "none"},
+    "layover, side by side": {"stages": [1, 2, 3], "mixing": "concatenate", "pooling": "mean+max"},
     "ml-decoder": {**SIZES, "groups": 3},
     "ml-decoder-small": {**SIZES, "groups": 3, "grouping": "consecutive"},
     "transformer-decoder": SIZES,
@@ -31,28 +36,48 @@ SMALL: dict[str, dict[str, object]] = {
     "hsq": {**SIZES, "shared_experts": 3, "task_experts": 2, "layer_widths": [6, 4]},
     "tf": {**SIZES, "encoder_layers": 2},
     "query": {**SIZES, "encoder_layers": 1, "decoder": "self-attention", "readout": "shared", "positions": True},
+    "ml-decoder, with stages": {**SIZES, "groups": 3, "stages": [1, 3], "stage_pooling": "max"},
+    "tf, with a stage": {**SIZES, "encoder_layers": 2, "positions": False, "stages": [2]},
 }
 BATCHES = (1, 2, 7)
 
 every_head = pytest.mark.parametrize("name", SMALL)
 
 
-def small_head(name: str, classes: int = CLASSES, channels: int = CHANNELS, seed: int = 0) -> nn.Module:
+def head_name(name: str) -> str:
+    """Give the head of a variant: what stands before the comma."""
+    return name.partition(",")[0]
+
+
+def small_head(name: str, classes: int = CLASSES, channels: int = CHANNELS, seed: int = 0, **more: object) -> nn.Module:
     """Make a head with small options and weights that are nowhere zero, in eval mode."""
-    options = {option: value for option, value in SMALL[name].items() if option != "groups" or classes >= 3}
+    options = {option: value for option, value in SMALL[name].items() if option != "groups" or classes >= 3} | more
     torch.manual_seed(seed)
-    head = create_head(name, in_channels=channels, classes=classes, **options)
+    head = create_head(head_name(name), in_channels=channels, classes=classes, stage_channels=STAGE_CHANNELS, **options)
     for parameter in head.parameters():
         nn.init.normal_(parameter, std=0.3)
     return head.eval()
 
 
-def features(batch: int, channels: int = CHANNELS, height: int = 3, width: int = 4) -> Tensor:
-    return torch.randn(batch, channels, height, width, generator=torch.Generator().manual_seed(batch))
+def maps_for(head: nn.Module, batch: int) -> list[Tensor]:
+    """Make what a head reads: the last map, and the larger ones of the stages that it wants."""
+    generator = torch.Generator().manual_seed(batch)
+    last = torch.randn(batch, CHANNELS, 3, 4, generator=generator)
+    stages = [
+        torch.randn(batch, channels, 3 << size, 4 << size, generator=generator)
+        for channels, size in zip(STAGE_CHANNELS, (2, 1, 0), strict=True)
+    ]
+    return [last, *(stages[number - 1] for number in head.stages)]
+
+
+def free_batch(head: nn.Module) -> tuple[object, ...]:
+    """Say to an exporter that the batch size of every map may change."""
+    free = {0: torch.export.Dim("batch", min=1)}
+    return (free, tuple(free for _ in head.stages)) if head.stages else (free,)
 
 
 def test_every_head_is_in_this_file_and_in_recipes() -> None:
-    assert set(SMALL) == set(HEADS)
+    assert {head_name(name) for name in SMALL} == set(HEADS)
     assert sorted(HEAD_NAMES) == sorted(HEADS)
 
 
@@ -61,23 +86,25 @@ def test_every_head_is_in_this_file_and_in_recipes() -> None:
 def test_gives_one_finite_logit_per_class(name: str, classes: int) -> None:
     head = small_head(name, classes)
     for batch in BATCHES:
-        logits = head(features(batch))
+        logits = head(*maps_for(head, batch))
         assert logits.shape == (batch, classes)
         assert logits.isfinite().all()
 
 
 @every_head
 def test_forward_is_summarise_then_classify(name: str) -> None:
-    head, images = small_head(name), features(2)
-    summary = head.summarise(images)
-    assert torch.equal(head(images), head.classify(*summary))
+    head = small_head(name)
+    maps = maps_for(head, 2)
+    summary = head.summarise(*maps)
+    assert torch.equal(head(*maps), head.classify(*summary))
     assert len(summary) == len(head.summary) == len(head.scales)
+    assert [tensor.shape[1] for tensor in summary] == [len(scale.mean) for scale in head.scales]
 
 
 @every_head
 def test_every_parameter_gets_a_gradient(name: str) -> None:
     head = small_head(name).train()
-    asymmetric_loss(head(features(4)), torch.eye(4, CLASSES)).backward()
+    asymmetric_loss(head(*maps_for(head, 4)), torch.eye(4, CLASSES)).backward()
     for label, parameter in head.named_parameters():
         assert parameter.grad is not None, label
         assert parameter.grad.isfinite().all(), label
@@ -87,106 +114,113 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
 @every_head
 def test_unknown_labels_give_no_gradient(name: str) -> None:
     head = small_head(name)
-    images = features(2).requires_grad_()
-    logits = head(images)
+    maps = [tensor.requires_grad_() for tensor in maps_for(head, 2)]
+    logits = head(*maps)
     known = torch.ones(2, CLASSES, dtype=torch.bool)
     known[:, 2] = False
     # The same loss without the unknown class at all must give the same gradients everywhere.
     rest = [number for number in range(CLASSES) if number != 2]
     targets = torch.eye(2, CLASSES)
-    masked = torch.autograd.grad(asymmetric_loss(logits, targets, known=known), images, retain_graph=True)[0]
-    without = torch.autograd.grad(asymmetric_loss(logits[:, rest], targets[:, rest]), images)[0]
+    masked = torch.autograd.grad(asymmetric_loss(logits, targets, known=known), maps, retain_graph=True)
+    without = torch.autograd.grad(asymmetric_loss(logits[:, rest], targets[:, rest]), maps)
     torch.testing.assert_close(masked, without)
 
 
 @every_head
 def test_eval_mode_repeats_itself_and_train_mode_drops_at_random(name: str) -> None:
-    if "dropout" not in head_options(name):
+    if "dropout" not in head_options(head_name(name)):
         pytest.skip("has no dropout")
-    torch.manual_seed(0)
-    head = create_head(name, in_channels=CHANNELS, classes=CLASSES, **SMALL[name] | {"dropout": 0.5})
-    for parameter in head.parameters():
-        nn.init.normal_(parameter, std=0.3)
-    images = features(3)
-    assert torch.equal(head.eval()(images), head(images))
-    assert not torch.allclose(head.train()(images), head(images))
+    head = small_head(name, dropout=0.5)
+    maps = maps_for(head, 3)
+    assert torch.equal(head.eval()(*maps), head(*maps))
+    assert not torch.allclose(head.train()(*maps), head(*maps))
 
 
 @every_head
 def test_an_image_does_not_see_its_batch(name: str) -> None:
-    head, images = small_head(name), features(5)
-    together = head(images)
+    head = small_head(name)
+    maps = maps_for(head, 5)
+    together = head(*maps)
     for row in range(5):
-        torch.testing.assert_close(head(images[row : row + 1])[0], together[row], rtol=1e-5, atol=1e-5)
+        alone = head(*(tensor[row : row + 1] for tensor in maps))
+        torch.testing.assert_close(alone[0], together[row], rtol=1e-5, atol=1e-5)
 
 
 @every_head
 def test_memory_layout_does_not_matter(name: str) -> None:
-    head, images = small_head(name), features(3)
-    other = images.to(memory_format=torch.channels_last)
-    assert not other.is_contiguous()
-    torch.testing.assert_close(head(other), head(images), rtol=1e-5, atol=1e-5)
+    head = small_head(name)
+    maps = maps_for(head, 3)
+    others = [tensor.to(memory_format=torch.channels_last) for tensor in maps]
+    assert not any(other.is_contiguous() for other in others)
+    torch.testing.assert_close(head(*others), head(*maps), rtol=1e-5, atol=1e-5)
 
 
 @every_head
 def test_takes_features_that_a_cache_kept_in_half_precision(name: str) -> None:
-    head, images = small_head(name), features(3).half()
-    torch.testing.assert_close(head(images), head(images.float()), rtol=0.01, atol=0.001)
+    head = small_head(name)
+    summary = [tensor.half() for tensor in head.summarise(*maps_for(head, 3))]
+    exact = head.classify(*(tensor.float() for tensor in summary))
+    torch.testing.assert_close(head.classify(*summary), exact, rtol=0.01, atol=0.001)
 
 
 @every_head
 def test_standardises_with_its_scale(name: str) -> None:
-    plain, scaled, images = small_head(name), small_head(name), features(6)
-    scaled.scales[0].fit([plain.summarise(images)[0]])
-    moved = plain.scales[0]
-    assert not torch.allclose(scaled(images), plain(images))
-    moved.mean.copy_(scaled.scales[0].mean)
-    moved.deviation.copy_(scaled.scales[0].deviation)
-    assert torch.equal(scaled(images), plain(images))
+    plain, scaled = small_head(name), small_head(name)
+    maps = maps_for(plain, 6)
+    for kept, scale, moved in zip(plain.summarise(*maps), scaled.scales, plain.scales, strict=True):
+        scale.fit([kept])
+        assert not torch.allclose(scaled(*maps), plain(*maps))
+        moved.mean.copy_(scale.mean)
+        moved.deviation.copy_(scale.deviation)
+        assert torch.equal(scaled(*maps), plain(*maps))
 
 
 @every_head
 def test_saving_and_loading_gives_the_same_bits(name: str, tmp_path: Path) -> None:
-    head, images = small_head(name, seed=1), features(2)
+    head = small_head(name, seed=1)
+    maps = maps_for(head, 2)
     save_file(head.state_dict(), tmp_path / "head.safetensors")
     other = small_head(name, seed=2)
     with torch.no_grad():
-        assert not torch.equal(other(images), head(images))
+        assert not torch.equal(other(*maps), head(*maps))
         other.load_state_dict(load_file(tmp_path / "head.safetensors"))
-        assert torch.equal(other(images), head(images))
+        assert torch.equal(other(*maps), head(*maps))
 
 
 @every_head
 def test_copies_are_independent(name: str) -> None:
-    head, images = small_head(name), features(2)
+    head = small_head(name)
+    maps = maps_for(head, 2)
     with torch.no_grad():
-        before = head(images)
+        before = head(*maps)
         other = copy.deepcopy(head)
         for parameter in other.parameters():
             parameter.mul_(1.5)
-        assert torch.equal(head(images), before)
-        assert not torch.allclose(other(images), before)
+        assert torch.equal(head(*maps), before)
+        assert not torch.allclose(other(*maps), before)
 
 
 @every_head
 def test_exports_with_a_free_batch(name: str) -> None:
     head = small_head(name)
-    shapes = ({0: torch.export.Dim("batch", min=1)},)
     with torch.no_grad():
-        program = torch.export.export(head, (features(2),), dynamic_shapes=shapes).module()
+        program = torch.export.export(head, tuple(maps_for(head, 2)), dynamic_shapes=free_batch(head)).module()
         for batch in BATCHES:
-            torch.testing.assert_close(program(features(batch)), head(features(batch)), rtol=1e-5, atol=1e-5)
+            maps = maps_for(head, batch)
+            torch.testing.assert_close(program(*maps), head(*maps), rtol=1e-5, atol=1e-5)
 
 
 class TinyBackbone(nn.Module):
-    """One convolution in the place of a backbone: what is exported here is the head."""
+    """One convolution per map in the place of a backbone: what is exported here is the head."""
 
     def __init__(self) -> None:
         super().__init__()
         self.convolution = nn.Conv2d(3, CHANNELS, 8, stride=8)
+        self.stages = nn.ModuleList([nn.Conv2d(3, channels, 4, stride=4) for channels in STAGE_CHANNELS])
 
     def forward_stages(self, pixels: Tensor, stages: tuple[int, ...]) -> tuple[Tensor, list[Tensor]]:
-        return self.convolution(pixels.float() / 255), []
+        images = pixels.float() / 255
+        return self.convolution(images), [self.stages[number - 1](images) for number in stages]
 
 
 @every_head
@@ -216,22 +250,25 @@ def test_compiles_whole_with_a_free_batch(name: str) -> None:
     torch.compiler.reset()
     compiled = torch.compile(head, fullgraph=True, dynamic=True, backend="aot_eager")
     with torch.no_grad():
-        torch.testing.assert_close(compiled(features(2)), head(features(2)), rtol=1e-5, atol=1e-5)
+        maps = maps_for(head, 2)
+        torch.testing.assert_close(compiled(*maps), head(*maps), rtol=1e-5, atol=1e-5)
+        maps = maps_for(head, 7)
         with torch.compiler.set_stance("fail_on_recompile"):
-            torch.testing.assert_close(compiled(features(7)), head(features(7)), rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(compiled(*maps), head(*maps), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a compiler")
 @pytest.mark.slow
 def test_inductor_computes_the_same() -> None:
-    head, images = small_head("ml-decoder"), features(2)
+    head = small_head("ml-decoder")
+    maps = maps_for(head, 2)
     torch.compiler.reset()
     compiled = torch.compile(head, fullgraph=True, dynamic=True)
     with torch.no_grad():
-        torch.testing.assert_close(compiled(images), head(images), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(compiled(*maps), head(*maps), rtol=1e-4, atol=1e-5)
 
 
 @every_head
 def test_wrong_options_are_refused_with_the_right_ones(name: str) -> None:
     with pytest.raises(RecipeError, match="dropout"):
-        create_head(name, in_channels=CHANNELS, classes=CLASSES, dropuot=0.1)
+        create_head(head_name(name), in_channels=CHANNELS, classes=CLASSES, dropuot=0.1)

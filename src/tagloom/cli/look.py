@@ -1,11 +1,11 @@
-"""Verbs that look closer at taggers: compare."""
+"""Verbs that look closer at taggers: compare, explain."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tagloom.cli.arguments import Data, DataOptions, Device, read_table, write_json
+from tagloom.cli.arguments import Data, DataOptions, Device, Run, needs_train, read_table, write_json
 from tagloom.errors import TagloomError
 from tagloom.terminal import open_console, show_progress, warn
 
@@ -41,8 +41,9 @@ def compare(
         shared_classes,
     )
     from tagloom.inference.predictor import load
-    from tagloom.report.charts import check_drawable, draw_comparison
     from tagloom.report.comparison import render_comparison
+    from tagloom.report.comparison_chart import draw_comparison
+    from tagloom.report.drawing import check_drawable
 
     if _same_place(run_a, run_b):
         raise TagloomError(f"{run_a} and {run_b} are the same tagger: name two different ones.")
@@ -69,6 +70,59 @@ def compare(
         write_json(json_path, {"first": run_a, "second": run_b, "data": data, **content})
     if plot:
         console.print(f"Drawn in {draw_comparison(comparison, short_names(run_a, run_b), plot, gaps)}", markup=False)
+
+
+def explain(
+    run: Run,
+    data: Annotated[str, typer.Argument(help="Pictures to look at: a label table, one image, or a folder of images.")],
+    experts: Annotated[
+        bool, typer.Option("--experts", help="Which experts each label listens to (heads with hybrid sharing).")
+    ] = False,
+    limit: Annotated[int, typer.Option(help="At most so many pictures, spread evenly over the data.", min=1)] = 512,
+    json_path: Annotated[Path | None, typer.Option("--json", help="Write all numbers to this file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw it: a .png, .svg or .pdf file.")] = None,
+    layer: Annotated[int, typer.Option(help="The layer of experts to draw, from 1.", min=1)] = 1,
+    device: Device = "auto",
+    data_option: DataOptions = None,
+) -> None:
+    """Look inside a tagger.
+
+    --experts averages the gates of hybrid sharing over pictures: how much each label takes of every shared expert and
+    of its own. The drawing has labels by experts on a logarithmic scale, and the average as its last row.
+    """
+    if not experts:
+        raise TagloomError("say what to explain: tagloom explain --experts RUN DATA")
+    with needs_train("looking inside a tagger"):
+        from tagloom.explain.experts import expert_load
+    from tagloom.report.drawing import check_drawable
+    from tagloom.report.experts import draw_experts, render_experts
+
+    if plot:
+        check_drawable(plot)
+    console = open_console()
+    pictures = _pictures(data, data_option)
+    chosen = [pictures[place * len(pictures) // limit] for place in range(limit)] if len(pictures) > limit else pictures
+    with show_progress(console, "looking at pictures") as progress:
+        load = expert_load(Path(run), chosen, device=device, progress=progress)
+    render_experts(load, console)
+    for error in load.broken:
+        warn(f"left out: {error}")
+    if json_path:
+        write_json(json_path, {"run": run, "data": data, **load.to_dict()})
+    if plot:
+        console.print(f"Drawn in {draw_experts(load, plot, layer=layer)}", markup=False)
+
+
+def _pictures(data: str, options: list[str] | None) -> list[Path]:
+    """List the pictures of a table, of a folder, or the one picture that is named."""
+    from tagloom.data.images import IMAGE_SUFFIXES
+    from tagloom.inference.tagging import collect_images
+
+    place = Path(data)
+    if place.is_dir() or place.suffix.lower() in IMAGE_SUFFIXES:
+        return collect_images([place])
+    table = read_table(data, options)
+    return [table.path(row) for row in range(len(table))]
 
 
 def short_names(first: str, second: str) -> tuple[str, str]:

@@ -54,6 +54,13 @@ def attach_head(model: nn.Module, name: str, *, classes: int, **options: Any) ->
             f"a {type(model).__name__} is no timm model: it has no forward_features, reset_classifier or num_features. "
             "Use tagloom.create_head on its feature map instead."
         )
-    head = create_head(name, in_channels=cast(int, model.num_features), classes=classes, **options)
+    channels = cast(int, model.num_features)
+    head = create_head(name, in_channels=channels, classes=classes, stage_channels=_stage_channels(model), **options)
     model.reset_classifier(0)  # type: ignore[operator]
     return HeadedModel(model, head, classes)
+
+
+def _stage_channels(model: nn.Module) -> list[int]:
+    """List the channels of all stages of a timm model, stage 1 first."""
+    info: Any = getattr(model, "feature_info", None)
+    return [row["num_chs"] for row in getattr(info, "info", info) or []]

@@ -49,7 +49,9 @@ def build_network(
 ) -> TaggerNetwork:
     """Make backbone and head from their names, fitted to each other."""
     body = create_backbone(backbone, weights, size=size, frozen=frozen)
-    return TaggerNetwork(body, create_head(head, in_channels=body.out_channels, classes=classes, **head_options))
+    channels, stage_channels = body.out_channels, body.stage_channels
+    top = create_head(head, in_channels=channels, classes=classes, stage_channels=stage_channels, **head_options)
+    return TaggerNetwork(body, top)
 
 
 def save_weights(network: TaggerNetwork, folder: Path) -> None:

@@ -1,10 +1,15 @@
-"""Experts' load as a table in the terminal."""
+"""Experts' load as a table in the terminal, and as a drawing."""
+
+import os
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from tagloom.errors import TagloomError
 from tagloom.explain.experts import ExpertLoad
+from tagloom.report.heatmap import draw_heatmap
 
 
 def render_experts(load: ExpertLoad, console: Console) -> None:
@@ -29,3 +34,27 @@ def render_experts(load: ExpertLoad, console: Console) -> None:
         )
         table.add_row("average", f"{100 * average[shared:].sum():.1f}", spread, f"{used.mean():.1f}")
         console.print(table)
+
+
+def draw_experts(load: ExpertLoad, path: str | os.PathLike[str], *, layer: int = 1) -> Path:
+    """Draw labels by experts, on a logarithmic scale, with the average over labels as the last row.
+
+    Args:
+        load: What to draw.
+        path: A .png, .svg or .pdf file.
+        layer: Which layer, from 1.
+    """
+    if not 1 <= layer <= len(load.layers):
+        raise TagloomError(f"there is no layer {layer} of experts: the tagger has {len(load.layers)}, counted from 1.")
+    weights = load.layers[layer - 1]
+    return draw_heatmap(
+        np.vstack([weights, weights.mean(axis=0)]),
+        [*load.classes, "average"],
+        load.experts,
+        path,
+        log=True,
+        title=f"Experts' load, layer {layer}, mean of {load.pictures} pictures",
+        scale="weight that the label's gate gives",
+        last_row_apart=True,
+        last_column_apart=load.experts[-1] == "own",
+    )

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from torch import Tensor, nn
 
 from tagloom.errors import RecipeError, unknown_name
+from tagloom.models.heads.layover import LayoverHead
 from tagloom.models.heads.pooled import PooledHead
 from tagloom.models.heads.presets import hsq, ml_decoder, ml_decoder_small, query, query2label, tf, transformer_decoder
 
@@ -33,6 +34,7 @@ class Head(Protocol):
 
 HEADS: dict[str, Callable[..., nn.Module]] = {
     "gap": PooledHead,
+    "layover": LayoverHead,
     "ml-decoder": ml_decoder,
     "ml-decoder-small": ml_decoder_small,
     "transformer-decoder": transformer_decoder,
@@ -42,9 +44,15 @@ HEADS: dict[str, Callable[..., nn.Module]] = {
     "query": query,
 }
 
+DECIDED = ("in_channels", "classes", "stage_channels")  # by backbone and labels, so never written in a recipe
 
-def create_head(name: str, *, in_channels: int, classes: int, **options: Any) -> nn.Module:
+
+def create_head(
+    name: str, *, in_channels: int, classes: int, stage_channels: Sequence[int] = (), **options: Any
+) -> nn.Module:
     """Make a head: a plain `nn.Module` from a feature map (B, C, H, W) to logits (B, N).
+
+    A head whose options name `stages` also takes the maps of these stages, (B, C_s, H_s, W_s) each.
 
     It works with anybody's backbone; nothing else of Tagloom is needed.
 
@@ -52,6 +60,7 @@ def create_head(name: str, *, in_channels: int, classes: int, **options: Any) ->
         name: A key of `HEADS`.
         in_channels: Channels C of the feature map.
         classes: Number of labels N.
+        stage_channels: Channels of every stage of the backbone, stage 1 first; only heads that read stages need them.
         options: The head's own options, for example `dropout`; `head_options` lists them.
 
     >>> import torch
@@ -68,12 +77,14 @@ def create_head(name: str, *, in_channels: int, classes: int, **options: Any) ->
     for option in options:
         if option not in allowed:
             raise RecipeError(unknown_name(f"option of head '{name}'", option, allowed))
-    return HEADS[name](in_channels=in_channels, classes=classes, **options)
+    given = {"in_channels": in_channels, "classes": classes, "stage_channels": stage_channels}
+    asked = inspect.signature(HEADS[name]).parameters
+    return HEADS[name](**{fact: value for fact, value in given.items() if fact in asked}, **options)
 
 
 def head_options(name: str) -> Sequence[str]:
-    """List the options that a head takes beyond channels and classes."""
-    return [option for option in inspect.signature(HEADS[name]).parameters if option not in ("in_channels", "classes")]
+    """List the options that a head takes beyond what the backbone and the labels decide."""
+    return [option for option in inspect.signature(HEADS[name]).parameters if option not in DECIDED]
 
 
 def head_purpose(name: str) -> str:

@@ -83,11 +83,7 @@ class HybridSharingLayer(nn.Module):
             None if mixed == 1 else _perceptron(partial(LabelLinear, labels), width_in, gate_hidden, mixed)
         )
         self.shared_gate = _perceptron(nn.Linear, width_in, gate_hidden, every) if shared_branch else None
-        # He's bound for a ReLU: with the usual one, a mean over experts after a ReLU, twice, starts near nothing.
-        for experts in (self.task_experts, self.shared_experts):
-            if experts is not None:
-                nn.init.uniform_(experts.weight, -math.sqrt(6 / width_in), math.sqrt(6 / width_in))
-                nn.init.zeros_(experts.bias)
+        _start_alike([self.task_experts, self.shared_experts], width_in, width_out)
         # Other labels' experts are run so many at a time that their outputs never take more than the task branch does.
         self.experts_at_once = max(mixed, width_in // width_out)
 
@@ -254,6 +250,25 @@ def _perceptron(
     if hidden is None:
         return linear(width_in, width_out)
     return nn.Sequential(linear(width_in, hidden), nn.ReLU(inplace=True), linear(hidden, width_out))
+
+
+@torch.no_grad()
+def _start_alike(layers: Sequence[nn.Module | None], width_in: int, width_out: int) -> None:
+    """Start every expert from one common map and noise of its own, as much of each, together within He's bound.
+
+    Untrained gates take the mean over experts, and independent ones cancel in it: the signal that reaches the next
+    layer shrinks with their number.
+    """
+    bound = math.sqrt(6 / width_in) * math.sqrt(0.5)
+    common: Tensor | None = None
+    for layer in layers:
+        if layer is None:
+            continue
+        experts = cast(Tensor, layer.weight).view(-1, width_out, width_in)
+        if common is None:
+            common = torch.empty_like(experts[0]).uniform_(-bound, bound)
+        experts.uniform_(-bound, bound).add_(common)
+        cast(Tensor, layer.bias).zero_()
 
 
 def _run_and_weigh(tokens: Tensor, weights: Tensor, experts: Tensor, bias: Tensor) -> Tensor:

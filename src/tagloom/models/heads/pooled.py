@@ -2,6 +2,7 @@
 
 from torch import Tensor, nn
 
+from tagloom.models.heads.pooling import mean_pool
 from tagloom.models.heads.scale import FeatureScale
 
 
@@ -29,7 +30,7 @@ class PooledHead(nn.Module):
 
     def summarise(self, features: Tensor) -> tuple[Tensor, ...]:
         """Average (B, C, H, W) over its positions to (B, C)."""
-        return (features.mean(dim=(2, 3)),)
+        return (mean_pool(features),)
 
     def classify(self, pooled: Tensor) -> Tensor:
         """Map pooled features (B, C) to logits (B, N)."""

@@ -10,6 +10,7 @@ from typing import cast
 from tagloom.errors import RecipeError
 from tagloom.models.heads.decoder import create_decoder
 from tagloom.models.heads.grouping import Grouping
+from tagloom.models.heads.pooling import choose_poolings
 from tagloom.models.heads.queries import WordVectors, create_queries
 from tagloom.models.heads.query_head import QueryHead
 from tagloom.models.heads.readout import create_readout
@@ -18,6 +19,7 @@ from tagloom.models.heads.readout import create_readout
 def query(
     in_channels: int,
     classes: int,
+    stage_channels: Sequence[int] = (),
     queries: str = "learnable",
     decoder: str = "cross-attention",
     readout: str = "per-class",
@@ -41,12 +43,15 @@ def query(
     gate_hidden: int | None = None,
     classifier_hidden: int | None = None,
     word_vectors: WordVectors | None = None,
+    stages: Sequence[int] = (),
+    stage_pooling: str = "mean",
 ) -> QueryHead:
     """Compose a head of any queries, decoder and readout that fit together.
 
     Args:
         in_channels: Channels C of the feature map.
         classes: Number of labels N.
+        stage_channels: Channels of every stage of the backbone, stage 1 first; only for `stages`.
         queries: "learnable", "fixed" (random, frozen) or "words" (from `word_vectors`).
         decoder: "cross-attention", "self-attention" (among the queries, then cross-attention), or "tokens" (queries and
             features together through encoder layers).
@@ -72,6 +77,8 @@ def query(
         gate_hidden: Of readout "hybrid-sharing": hidden width of the gates; None for linear ones.
         classifier_hidden: Of readout "hybrid-sharing": hidden width of the classifiers; None for linear ones.
         word_vectors: (K, d_w), one row per query; for queries "words".
+        stages: Intermediate stages of the backbone, each of which adds one token to the features; none by default.
+        stage_pooling: How a stage becomes that token: "mean", "max", "gem", "mean+max" or "flatten".
     """
     width = in_channels if width is None else width
     sizes = {"width": width, "feed_forward": feed_forward, "attention_heads": attention_heads, "groups": groups}
@@ -101,6 +108,9 @@ def query(
             f"word vectors for {count} random groups have no known order: set grouping to 'consecutive' or to a list "
             f"of lists, or groups to {classes}."
         )
+    poolings = choose_poolings(stages, stage_pooling, stage_channels=stage_channels, in_channels=in_channels)
+    if poolings and positions:
+        raise RecipeError("the tokens of stages have no place in the grid that positions count: set positions: false.")
     return QueryHead(
         in_channels,
         width,
@@ -119,6 +129,7 @@ def query(
         asked_by,
         rectify=rectify,
         feature_dropout=feature_dropout,
+        poolings=poolings,
     )
 
 

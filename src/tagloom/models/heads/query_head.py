@@ -1,24 +1,25 @@
 """The query head: queries x decoder x readout."""
 
+from collections.abc import Sequence
 from typing import cast
 
+import torch
 import torch.nn.functional as F  # noqa: N812, the name everybody knows it by
 from torch import Tensor, nn
 
 from tagloom.errors import TagloomError
 from tagloom.models.heads.experts import HybridSharingReadout
 from tagloom.models.heads.kept import Kept
+from tagloom.models.heads.pooling import StagePooling
 from tagloom.models.heads.scale import FeatureScale
 
 
 class QueryHead(nn.Module):
     """E = embed(standardise(features)); logits = readout(decoder(queries, E)).
 
-    The three parts fit each other when the queries are as many as the readout reads; `presets` composes them.
+    The three parts fit each other when the queries are as many as the readout reads; `presets` composes them. Every
+    pooled stage p_s becomes one more token W_s · standardise(p_s) + b_s after those of the map, rectified as they are.
     """
-
-    stages: tuple[int, ...] = ()
-    summary = ("map",)
 
     def __init__(
         self,
@@ -30,66 +31,84 @@ class QueryHead(nn.Module):
         *,
         rectify: bool,
         feature_dropout: float,
+        poolings: Sequence[StagePooling] = (),
     ) -> None:
         super().__init__()
-        self.scales = nn.ModuleList([FeatureScale(in_channels)])
+        self.poolings = tuple(poolings)
+        self.stages = tuple(kept.stage for kept in poolings)
+        self.summary = ("map", *(kept.name for kept in poolings))
+        self.scales = nn.ModuleList(
+            [FeatureScale(channels) for channels in (in_channels, *(kept.values for kept in poolings))]
+        )
         self.feature_dropout = nn.Dropout2d(feature_dropout)
         self.embed = nn.Linear(in_channels, width)
+        self.embed_stages = nn.ModuleList([nn.Linear(kept.values, width) for kept in poolings])
         self.rectify = nn.ReLU(inplace=True) if rectify else nn.Identity()
         self.queries = queries
         self.decoder = decoder
         self.readout = readout
         self._embedding: Kept[tuple[Tensor, Tensor]] = Kept()
 
-    def forward(self, features: Tensor) -> Tensor:
-        """Map features (B, C, H, W) to logits (B, N)."""
-        return self.classify(*self.summarise(features))
+    def forward(self, features: Tensor, *stages: Tensor) -> Tensor:
+        """Map features (B, C, H, W) and the maps (B, C_s, H_s, W_s) of `stages` to logits (B, N)."""
+        return self.classify(*self.summarise(features, *stages))
 
-    def summarise(self, features: Tensor) -> tuple[Tensor, ...]:
-        """Give the feature map (B, C, H, W) as it is: attention needs every place."""
-        return (features,)
+    def summarise(self, features: Tensor, *stages: Tensor) -> tuple[Tensor, ...]:
+        """Give the feature map (B, C, H, W) as it is, since attention needs every place, and pool the stages."""
+        pairs = zip(self.poolings, stages, strict=True)
+        return (features, *(kept.pool(stage) for kept, stage in pairs))
 
-    def classify(self, features: Tensor) -> Tensor:
-        """Map features (B, C, H, W) to logits (B, N)."""
-        logits: Tensor = self.readout(self.decoder(self.queries, *self._memory(features)))
+    def classify(self, features: Tensor, *stages: Tensor) -> Tensor:
+        """Map features (B, C, H, W) and pooled stages (B, P_s) to logits (B, N)."""
+        logits: Tensor = self.readout(self.decoder(self.queries, *self._memory(features, *stages)))
         return logits
 
-    def attention(self, features: Tensor) -> list[Tensor]:
+    def attention(self, features: Tensor, *stages: Tensor) -> list[Tensor]:
         """Show where each query looks.
 
         Args:
             features: (B, C, H, W).
+            stages: Pooled stages (B, P_s), the rest of `summarise`.
 
         Returns:
-            Per layer that reads the image (B, heads, K, H * W), places in row order.
+            Per layer that reads the image (B, heads, K, H * W + S), places in row order, then the S stages.
         """
         maps: list[Tensor] = []
-        self.decoder(self.queries, *self._memory(features), maps)
+        self.decoder(self.queries, *self._memory(features, *stages), maps)
         return maps
 
-    def gate_weights(self, features: Tensor) -> list[Tensor]:
+    def gate_weights(self, features: Tensor, *stages: Tensor) -> list[Tensor]:
         """Show which experts each label listens to, where the readout is hybrid sharing.
 
         Args:
             features: (B, C, H, W).
+            stages: Pooled stages (B, P_s), the rest of `summarise`.
 
         Returns:
             Per layer (B, N, n_t + n_s), a label's own experts first.
         """
         if not isinstance(self.readout, HybridSharingReadout):
             raise TagloomError("this head has no experts: make it with readout='hybrid-sharing'.")
-        return self.readout.gate_weights(self.decoder(self.queries, *self._memory(features)))
+        return self.readout.gate_weights(self.decoder(self.queries, *self._memory(features, *stages)))
 
-    def _memory(self, features: Tensor) -> tuple[Tensor, tuple[int, int]]:
-        """Embed features (B, C, H, W) as tokens (B, H * W, D); gives the grid (H, W) along with them."""
-        grid = (features.shape[2], features.shape[3])
+    def _memory(self, features: Tensor, *stages: Tensor) -> tuple[Tensor, tuple[int, int]]:
+        """Embed features and pooled stages as tokens (B, H * W + S, D); gives the grid (H, W) along with them."""
+        tokens = self._embed(features)
+        if stages or self.poolings:
+            parts = zip(self.embed_stages, self.scales[1:], stages, strict=True)
+            hints = [embed(scale(vector)) for embed, scale, vector in parts]
+            tokens = torch.cat([tokens, torch.stack(hints, dim=1)], dim=1)
+        return self.rectify(tokens), (features.shape[2], features.shape[3])
+
+    def _embed(self, features: Tensor) -> Tensor:
+        """Standardise and embed features (B, C, H, W): gives (B, H * W, D)."""
         if self.training:
-            features = self.feature_dropout(self.scales[0](features))
-            return self.rectify(self.embed(_tokens(features))), grid
+            embedded: Tensor = self.embed(_tokens(self.feature_dropout(self.scales[0](features))))
+            return embedded
         # Standardising is linear, so without dropout it goes into the embedding's weights, once per weights.
         sources = [*self.embed.parameters(), *self.scales[0].buffers()]
         weight, bias = self._embedding(sources, self._standardising_embedding)
-        return self.rectify(F.linear(_tokens(features.to(weight.dtype)), weight, bias)), grid
+        return F.linear(_tokens(features.to(weight.dtype)), weight, bias)
 
     def _standardising_embedding(self) -> tuple[Tensor, Tensor]:
         """W (x − m) / d + b = (W / d) x + (b − (W / d) m)."""

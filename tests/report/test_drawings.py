@@ -10,8 +10,10 @@ from PIL import Image
 
 from tagloom.errors import DataError, MissingExtraError, TagloomError
 from tagloom.inference.comparison import Change, Comparison, Gap, Interval
-from tagloom.report import charts
-from tagloom.report.charts import check_drawable, draw_comparison, draw_heatmap
+from tagloom.report import comparison_chart, drawing, heatmap
+from tagloom.report.comparison_chart import draw_comparison
+from tagloom.report.drawing import check_drawable
+from tagloom.report.heatmap import draw_heatmap
 
 GAP = Gap(("cow", "horse"), first=(60.0, 90.0), second=(80.0, 75.0))
 
@@ -35,7 +37,8 @@ def figures(monkeypatch):
         drawn.append(figure)
         return Path(path)
 
-    monkeypatch.setattr(charts, "save", keep)
+    for module in (comparison_chart, heatmap):
+        monkeypatch.setattr(module, "save", keep)
     return drawn
 
 
@@ -65,7 +68,7 @@ def test_a_file_that_cannot_be_drawn_is_refused(tmp_path):
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch, tmp_path):
-    monkeypatch.setattr(charts, "find_spec", lambda name: None)
+    monkeypatch.setattr(drawing, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"drawing needs .*pip install 'tagloom\[plot\]'"):
         check_drawable(tmp_path / "map.png")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
@@ -76,7 +79,7 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch, tmp_path):
 def test_drawing_leaves_pyplot_and_its_state_alone(tmp_path):
     pytest.importorskip("matplotlib")
     script = (
-        "import sys; from tagloom.report.charts import draw_heatmap\n"
+        "import sys; from tagloom.report.heatmap import draw_heatmap\n"
         f"draw_heatmap([[1.0]], ['row'], ['column'], {str(tmp_path / 'map.png')!r})\n"
         "assert 'matplotlib.pyplot' not in sys.modules"
     )

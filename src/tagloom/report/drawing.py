@@ -1,0 +1,74 @@
+"""What all drawings share: files, figures, colours and legible names.
+
+Figures are plain objects: nothing here touches matplotlib's global state, so drawing works in any thread, without a
+screen, and beside whatever the caller draws. Colours are of Okabe and Ito's set, which colour-blind readers can tell
+apart, and shape or place always says the same as colour.
+"""
+
+import os
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tagloom.errors import MissingExtraError, TagloomError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SUFFIXES = (".png", ".svg", ".pdf")
+LONGEST_NAME = 28
+GAIN, LOSS, INK, FAINT, EMPTY = "#0072B2", "#D55E00", "#222222", "#b8b8b8", "#e4e4e4"
+SMALL, MIDDLE, LARGE = 7.5, 9.0, 11.0  # sizes of type, in points
+
+
+def check_drawable(path: str | os.PathLike[str]) -> None:
+    """Refuse a file that could not be drawn, before any work goes into what it should show."""
+    if Path(path).suffix.lower() not in SUFFIXES:
+        raise TagloomError(f"{path}: drawings are written as {', '.join(SUFFIXES)}; end the name in one of these.")
+    if find_spec("matplotlib") is None:
+        raise MissingExtraError("drawing", "plot")
+
+
+def save(figure: "Figure", path: str | os.PathLike[str]) -> Path:
+    """Write a figure in the format that the path's suffix names; missing folders are made."""
+    check_drawable(path)
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(target, format=target.suffix[1:].lower(), dpi=150, facecolor="white")
+    except OSError as error:
+        raise TagloomError(f"{target}: cannot be written ({error}).") from error
+    return target
+
+
+def make_figure(width: float, height: float) -> "Figure":
+    """A figure of so many inches, that makes room for its labels by itself."""
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("drawing", "plot") from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def legible(name: str, longest: int = LONGEST_NAME) -> str:
+    """A name from somebody's table as one short line, in which a dollar sign starts no formula."""
+    line = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in name)
+    short = line if len(line) <= longest else line[: longest - 1] + "…"
+    return short.replace("$", r"\$")
+
+
+def plain_axes(axes: "Axes", title: str) -> None:
+    """Take away what carries no information, and put the title over the left edge."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(FAINT)
+    axes.tick_params(labelsize=SMALL, colors=INK, length=2, color=FAINT)
+    axes.xaxis.label.set(size=MIDDLE, color=INK)
+    axes.yaxis.label.set(size=MIDDLE, color=INK)
+    axes.set_title(title, fontsize=MIDDLE, color=INK, loc="left", fontweight="bold")
+
+
+def longest_name(names: Sequence[str]) -> int:
+    """Count the letters of the longest name as it is drawn."""
+    return min(max(map(len, names)), LONGEST_NAME)
