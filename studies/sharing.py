@@ -34,9 +34,9 @@ VARIANTS = [
     Variant("HSQ, no shared expert", "quick", head("hsq", shared(0)), ONE),
     Variant("HSQ as printed, 1 shared expert", "quick", head("hsq", PRINTED, shared(1)), ONE),
     Variant("HSQ as printed, 4 shared experts", "quick", head("hsq", PRINTED, shared(4)), ONE),
-    Variant("ML-Decoder", "quick", head("ml-decoder")),
+    Variant("ML-Decoder, group layer", "quick", head("ml-decoder")),
     Variant(
-        "ML-Decoder + sharing as printed", "quick", head("ml-decoder", "head.options.readout=hybrid-sharing", PRINTED)
+        "ML-Decoder, sharing as printed", "quick", head("ml-decoder", "head.options.readout=hybrid-sharing", PRINTED)
     ),
 ]
 

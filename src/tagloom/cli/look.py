@@ -1,4 +1,4 @@
-"""Verbs that look closer at taggers: compare, explain."""
+"""Verbs that look closer at taggers: compare, explain, hard."""
 
 from pathlib import Path
 from typing import Annotated
@@ -111,6 +111,51 @@ def explain(
         write_json(json_path, {"run": run, "data": data, **load.to_dict()})
     if plot:
         console.print(f"Drawn in {draw_experts(load, plot, layer=layer)}", markup=False)
+
+
+def hard(
+    run: Run,
+    data: Data,
+    count: Annotated[int, typer.Option(help="How many images to list and draw.", min=1, max=500)] = 20,
+    every: Annotated[bool, typer.Option("--all", help="Print all classes, not only the hardest ten.")] = False,
+    json_path: Annotated[Path | None, typer.Option("--json", help="Write everything to this file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the images with their tags: a .png file.")] = None,
+    ignore_other_labels: Annotated[
+        bool, typer.Option("--ignore-other-labels", help="Leave out labels that the tagger does not know.")
+    ] = False,
+    device: Device = "auto",
+    data_option: DataOptions = None,
+) -> None:
+    """Find hard instances: the images, and the classes, whose true labels score lowest.
+
+    Of a layover tagger it also shows α, how much of its intermediate stages it mixes in, for each image and as a mean
+    over the true images of each class.
+    """
+    from tagloom.inference.hard import find_hard
+    from tagloom.inference.predictor import load
+    from tagloom.report.hard import draw_hard, render_hard
+
+    if plot and plot.suffix.lower() != ".png":
+        raise TagloomError(f"{plot}: the images are drawn as a .png file; end the name in .png.")
+    console = open_console()
+    tagger = load(run, device=device)
+    table = read_table(data, data_option)
+    with show_progress(console, f"scoring ({tagger.engine})") as progress:
+        report = find_hard(tagger, table, count=count, ignore_other_labels=ignore_other_labels, progress=progress)
+    if tagger.spec.head == "layover":
+        with needs_train("α of a layover tagger"):
+            from tagloom.explain.mixing import mixing_amounts
+        with show_progress(console, "mixing amounts") as progress:
+            found = mixing_amounts(Path(run), report.paths, device=device, progress=progress)
+        if found is not None:
+            report = report.with_alpha(found[1].sum(axis=1))
+    render_hard(report, console, most_classes=None if every else 10)
+    for error in report.broken:
+        warn(f"left out: {error}")
+    if json_path:
+        write_json(json_path, {"run": run, "data": data, **report.to_dict()})
+    if plot:
+        console.print(f"Drawn in {draw_hard(report, plot)}", markup=False)
 
 
 def _pictures(data: str, options: list[str] | None) -> list[Path]:

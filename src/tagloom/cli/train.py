@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from tagloom.cli.arguments import DataOptions, Device, needs_train, read_pairs
-from tagloom.errors import TagloomError
+from tagloom.errors import RecipeError, TagloomError
 from tagloom.terminal import open_console, warn
 
 
@@ -27,6 +27,10 @@ def train(
         typer.Option(
             "--set", help="Change the recipe: training.epochs=5. All fields: tagloom recipes show quick --all"
         ),
+    ] = None,
+    start_from: Annotated[
+        str | None,
+        typer.Option(help="Begin with the weights of this tagger folder, e.g. fine-tune after a probe (two stages)."),
     ] = None,
     device: Device = "auto",
     cache: Annotated[Path | None, typer.Option(help="Where features of frozen backbones are kept.")] = None,
@@ -55,6 +59,7 @@ def train(
         val=val or (begun.val if begun else None),
         recipe=override(for_task(base, task), settings or []),
         data_options=read_pairs(data_option) or (begun.data_options if begun else {}),
+        start=start_from or (begun.start if begun else None),
     )
     if begun:
         begun.check_same(plan)
@@ -106,7 +111,11 @@ def heads(
     for column in ("parameters, M", "multiply-adds, G", "with backbone, G"):
         table.add_column(column, justify="right")
     for name in HEADS:
-        whole, head = tagger_cost(backbone, name, classes=classes, size=size)
+        try:
+            whole, head = tagger_cost(backbone, name, classes=classes, size=size)
+        except RecipeError:  # it reads stages, and this backbone names none
+            table.add_row(name, "–", "–", "–")
+            continue
         figures = [
             f"{head.parameters / 1e6:.2f}",
             f"{head.multiply_adds / 1e9:.3f}",

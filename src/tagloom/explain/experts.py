@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tagloom.data.reading import read_pictures
-from tagloom.errors import DataError, ImageError, TaggerError
+from tagloom.errors import ImageError, TaggerError
+from tagloom.explain.pictures import summaries
 from tagloom.inference.folder import read_spec
-from tagloom.inference.onnx import usable_cores
 from tagloom.models.heads.experts import HybridSharingReadout
 from tagloom.models.heads.query_head import QueryHead
 from tagloom.models.tagger import load_network, pick_device
@@ -82,18 +81,14 @@ def expert_load(
             "--set head.options.readout=hybrid-sharing on any query head."
         )
     total: list[torch.Tensor] = []
-    done, broken = 0, []
-    for batch in read_pictures(pictures, spec.preprocess, threads=usable_cores()):
-        broken += [error for _, error in batch.errors]
-        if batch.places:
-            with torch.inference_mode():
-                (features,) = network.summarise(torch.from_numpy(batch.pixels).to(place))
-                gates = [weights.sum(dim=0).cpu() for weights in head.gate_weights(features)]
-            total = gates if not total else [sum_ + more for sum_, more in zip(total, gates, strict=True)]
-            done += len(batch.places)
-        progress(done + len(broken), len(pictures))
-    if not done:
-        raise DataError(f"none of {len(pictures)} pictures could be read; the first: {broken[0] if broken else 'none'}")
+    done = 0
+    broken: list[ImageError] = []
+    for places, summary in summaries(network, spec, pictures, place, broken, progress):
+        with torch.inference_mode():
+            features, *hints = summary
+            gates = [weights.sum(dim=0).cpu() for weights in head.gate_weights(features, *hints)]
+        total = gates if not total else [sum_ + more for sum_, more in zip(total, gates, strict=True)]
+        done += len(places)
     shared = head.readout.shared_count
     own = total[0].shape[1] - shared
     experts = [f"shared {number + 1}" for number in range(shared)]

@@ -5,7 +5,7 @@ from typing import Any, cast
 from torch import Tensor, nn
 
 from tagloom.errors import TaggerError
-from tagloom.models.backbone import feature_maps
+from tagloom.models.backbone import feature_maps, stage_channels
 from tagloom.models.heads import Head, create_head
 
 
@@ -55,12 +55,6 @@ def attach_head(model: nn.Module, name: str, *, classes: int, **options: Any) ->
             "Use tagloom.create_head on its feature map instead."
         )
     channels = cast(int, model.num_features)
-    head = create_head(name, in_channels=channels, classes=classes, stage_channels=_stage_channels(model), **options)
+    head = create_head(name, in_channels=channels, classes=classes, stage_channels=stage_channels(model), **options)
     model.reset_classifier(0)  # type: ignore[operator]
     return HeadedModel(model, head, classes)
-
-
-def _stage_channels(model: nn.Module) -> list[int]:
-    """List the channels of all stages of a timm model, stage 1 first."""
-    info: Any = getattr(model, "feature_info", None)
-    return [row["num_chs"] for row in getattr(info, "info", info) or []]

@@ -33,9 +33,7 @@ class Backbone(nn.Module):
         self.net = net
         self.name = name
         self.out_channels: int = net.num_features  # type: ignore[assignment]
-        info: Any = getattr(net, "feature_info", None)
-        rows = getattr(info, "info", info) or []
-        self.stage_channels: list[int] = [row["num_chs"] for row in rows]
+        self.stage_channels = stage_channels(net)
         self.frozen = False
         # Pixel values run from 0 to 255, so the constants do too.
         self.register_buffer("mean", torch.tensor(mean).view(1, 3, 1, 1) * 255)
@@ -82,6 +80,12 @@ class Backbone(nn.Module):
         if self.frozen:
             self.net.train(False)
         return self
+
+
+def stage_channels(net: nn.Module) -> list[int]:
+    """List the channels of each intermediate stage of a timm model, in order; none if it does not name them."""
+    info: Any = getattr(net, "feature_info", None)
+    return [row["num_chs"] for row in getattr(info, "info", info) or []]
 
 
 def feature_maps(net: nn.Module, images: Tensor, stages: Sequence[int] = ()) -> tuple[Tensor, list[Tensor]]:

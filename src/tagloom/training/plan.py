@@ -22,12 +22,14 @@ class RunPlan:
         val: The validation table, or None.
         recipe: All choices of the training.
         data_options: How the tables' format is read, as `load_table` takes it.
+        start: A tagger folder whose weights the run begins with, or None.
     """
 
     data: str
     val: str | None
     recipe: Recipe
     data_options: dict[str, str] = field(default_factory=dict)
+    start: str | None = None
 
     def write(self, folder: Path) -> None:
         """Note the plan in the run's folder."""
@@ -36,6 +38,7 @@ class RunPlan:
             "data": _place(self.data),
             "val": None if self.val is None else _place(self.val),
             "data_options": self.data_options,
+            "start": None if self.start is None else _place(self.start),
             "recipe": self.recipe.to_dict(),
         }
         (folder / "recipe.yaml").write_text(self.recipe.to_yaml(), encoding="utf-8")
@@ -49,6 +52,7 @@ class RunPlan:
             ("the training table", _place(self.data), _place(wanted.data)),
             ("--val", self.val and _place(self.val), wanted.val and _place(wanted.val)),
             ("--data-option", self.data_options, wanted.data_options),
+            ("--start-from", self.start and _place(self.start), wanted.start and _place(wanted.start)),
         ]
         now, then = wanted.recipe.to_dict(), self.recipe.to_dict()
         for part in then:
@@ -67,7 +71,7 @@ class RunPlan:
         try:
             content = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
             recipe = recipe_from_dict(content["recipe"], str(folder / RUN_FILE))
-            return RunPlan(content["data"], content["val"], recipe, content["data_options"])
+            return RunPlan(content["data"], content["val"], recipe, content["data_options"], content.get("start"))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise TagloomError(
                 f"{folder}: holds no run that could be resumed ({error}). Start it without --resume."

@@ -24,6 +24,7 @@ from tagloom.losses import create_loss
 from tagloom.metrics import score, top1_accuracy
 from tagloom.models.export import export_onnx
 from tagloom.models.heads import Head
+from tagloom.models.start import start_from
 from tagloom.models.tagger import TaggerNetwork, build_network, count_parameters, pick_device, save_weights
 from tagloom.recipe import Recipe, ThresholdSettings
 from tagloom.report.card import model_card
@@ -100,6 +101,8 @@ def train(
             size=recipe.preprocess.size,
             frozen=recipe.backbone.frozen,
         )
+        if plan.start:
+            _start(network, plan, table, log)
         if recipe.task == "multi" and (np.diff(table.positive.indptr) == 1).all():
             log.say("[yellow]every image has exactly one label: did you mean --task single?[/]")
         make_parts = cached_parts if recipe.from_cache else image_parts
@@ -136,6 +139,16 @@ def train(
         store.remove()
         log.event("finish", **{part: figures["mAP"] for part, figures in metrics.items()})
     return TrainingResult(table.classes, metrics)
+
+
+def _start(network: TaggerNetwork, plan: RunPlan, table: LabelTable, log: RunLog) -> None:
+    """Begin from another tagger's weights."""
+    head = plan.recipe.head
+    folder = Path(cast(str, plan.start))
+    whole = start_from(network, folder, classes=table.classes, head=head.name, head_options=head.options)
+    log.event("start_from", folder=str(folder), head=whole)
+    if not whole:
+        log.say("[yellow]only the backbone is taken over: the labels, the head or its options differ[/]")
 
 
 def loop_settings(recipe: Recipe) -> LoopSettings:
@@ -260,6 +273,7 @@ def _finish(
         data={
             "training_table": plan.data,
             "validation_table": plan.val or "none",
+            "started_from": plan.start or "none",
             "images_learned_from": parts.learned,
             "images_held_aside": parts.held_aside,
             "unreadable_images_left_out": len(parts.broken),
@@ -292,6 +306,7 @@ def _thresholds(held: Scored | None, settings: ThresholdSettings, classes: int) 
 def _identity(plan: RunPlan, table: LabelTable, val: LabelTable | None) -> str:
     """Name a run by all that decides its result, so that no checkpoint is taken up by another."""
     digest = hashlib.blake2b(json.dumps(plan.recipe.to_dict(), sort_keys=True).encode(), digest_size=16)
+    digest.update((plan.start or "").encode())
     for part in [table] if val is None else [table, val]:
         digest.update("\n".join([*part.images, "", *part.classes]).encode())
         digest.update(f"\n{part.unlisted}\n".encode())

@@ -8,6 +8,7 @@ the image.
 from typing import cast
 
 import torch
+import torch.nn.functional as F  # noqa: N812, the name everybody knows it by
 from torch import Tensor, nn
 
 from tagloom.errors import RecipeError, unknown_name
@@ -61,7 +62,7 @@ class Decoder(nn.Module):
         self, queries: nn.Module, memory: Tensor, grid: tuple[int, int], maps: list[Tensor] | None = None
     ) -> Tensor:
         """Decode memory (B, S, D) to (B, K, D); maps are those of the cross-attentions."""
-        place = sine_positions(*grid, self.width, memory) if self.positions else None
+        place = _places(grid, memory) if self.positions else None
         for layer in self.encoder:
             memory = layer(memory, place)
         if self.training:
@@ -124,7 +125,7 @@ class TokenEncoder(nn.Module):
         tokens = torch.cat([vectors.expand(memory.shape[0], -1, -1), memory], dim=1)
         position = None
         if self.positions:
-            position = torch.cat([torch.zeros_like(vectors), sine_positions(*grid, self.width, memory)])
+            position = torch.cat([torch.zeros_like(vectors), _places(grid, memory)])
         for number, layer in enumerate(self.layers, start=1):
             tokens = layer(tokens, position, count if number == len(self.layers) else None, maps)
         if maps is not None:
@@ -135,6 +136,12 @@ class TokenEncoder(nn.Module):
         """Set the mode, and forget what was kept."""
         self._tokens.clear()
         return super().train(mode)
+
+
+def _places(grid: tuple[int, int], memory: Tensor) -> Tensor:
+    """Give the positions (S, D) of memory (B, S, D): the grid's places, then zeros for tokens that have none."""
+    beyond = memory.shape[1] - grid[0] * grid[1]
+    return F.pad(sine_positions(*grid, memory.shape[2], memory), (0, 0, 0, beyond))
 
 
 def create_decoder(

@@ -109,8 +109,6 @@ def query(
             f"of lists, or groups to {classes}."
         )
     poolings = choose_poolings(stages, stage_pooling, stage_channels=stage_channels, in_channels=in_channels)
-    if poolings and positions:
-        raise RecipeError("the tokens of stages have no place in the grid that positions count: set positions: false.")
     return QueryHead(
         in_channels,
         width,

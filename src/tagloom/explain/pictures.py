@@ -1,0 +1,44 @@
+"""Running a tagger's network on pictures, to look at what is inside it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from tagloom.data.reading import read_pictures
+from tagloom.errors import DataError, ImageError
+from tagloom.inference.folder import TaggerSpec
+from tagloom.inference.onnx import usable_cores
+from tagloom.models.tagger import TaggerNetwork
+
+
+def summaries(
+    network: TaggerNetwork,
+    spec: TaggerSpec,
+    pictures: Sequence[Path],
+    device: torch.device,
+    broken: list[ImageError],
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Iterator[tuple[list[int], tuple[Tensor, ...]]]:
+    """Give what the head's `classify` reads, batch by batch, with the numbers of the pictures; without gradients.
+
+    Args:
+        network: The tagger's network, on `device`.
+        spec: What its folder says.
+        pictures: Image files.
+        device: Where it runs.
+        broken: Is added the errors of pictures that cannot be read. If none can, that is a `DataError`.
+        progress: Called with pictures done and pictures to do.
+    """
+    done = 0
+    for batch in read_pictures(pictures, spec.preprocess, threads=usable_cores()):
+        broken += [error for _, error in batch.errors]
+        if batch.places:
+            with torch.inference_mode():
+                yield batch.places, network.summarise(torch.from_numpy(batch.pixels).to(device))
+            done += len(batch.places)
+        progress(done + len(broken), len(pictures))
+    if not done:
+        first = f": {broken[0]}" if broken else ""
+        raise DataError(f"none of {len(pictures)} pictures could be read{first}")

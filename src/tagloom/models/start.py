@@ -1,0 +1,38 @@
+"""Beginning a training from the weights of another tagger: two-stage training, and taking up a trained backbone."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tagloom.errors import TaggerError
+from tagloom.inference.folder import read_spec
+from tagloom.models.tagger import TaggerNetwork, load_network
+
+
+def start_from(
+    network: TaggerNetwork, folder: Path, *, classes: Sequence[str], head: str, head_options: dict[str, Any]
+) -> bool:
+    """Copy the weights of a finished tagger into a network: its backbone, and its head where that is the same.
+
+    Args:
+        network: The network to fill.
+        folder: A tagger folder with the same backbone.
+        classes: Labels of the network, in order.
+        head: Name of the network's head.
+        head_options: Its options.
+
+    Returns:
+        Whether the head was copied too.
+    """
+    spec = read_spec(folder)
+    if spec.backbone != network.backbone.name:
+        raise TaggerError(
+            f"{folder}: cannot be started from: its backbone is {spec.backbone}, and the recipe's is "
+            f"{network.backbone.name}. Set backbone.name={spec.backbone}."
+        )
+    trained = load_network(folder, spec)
+    network.backbone.load_state_dict(trained.backbone.state_dict())
+    same = (tuple(spec.classes), spec.head, spec.head_options) == (tuple(classes), head, head_options)
+    if same:
+        network.head.load_state_dict(trained.head.state_dict())
+    return same
