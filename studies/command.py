@@ -1,15 +1,13 @@
 """The command line that all studies share, and the split that settings are chosen on."""
 
 import argparse
-import csv
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from runner import Variant, run_study
 from tagloom.data import load_table
-from tagloom.data.formats.fields import join_labels
-from tagloom.data.table import LabelTable
+from tagloom.data.writing import write_table
 
 
 def study(description: str | None, variants: Callable[[str], Sequence[Variant]], out: str) -> None:
@@ -38,8 +36,8 @@ def tuning(description: str | None, variants: Sequence[Variant], out: str) -> No
     given = arguments.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     learn, aside = load_table(given.data).split(0.2, seed=7)
-    data, val = _write_table(learn, given.out / "train.csv"), _write_table(aside, given.out / "aside.csv")
-    run_study(_chosen(variants, given.only), data=data, val=val, out=given.out)
+    data, val = write_table(learn, given.out / "train.csv"), write_table(aside, given.out / "aside.csv")
+    run_study(_chosen(variants, given.only), data=str(data), val=str(val), out=given.out)
 
 
 def _arguments(description: str | None, out: str) -> argparse.ArgumentParser:
@@ -53,15 +51,3 @@ def _arguments(description: str | None, out: str) -> argparse.ArgumentParser:
 
 def _chosen(variants: Sequence[Variant], only: list[str] | None) -> list[Variant]:
     return [variant for variant in variants if not only or any(part in variant.name for part in only)]
-
-
-def _write_table(table: LabelTable, path: Path) -> str:
-    """Write a table as a CSV with absolute paths, and its classes beside it."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["image", "labels"])
-        for row in range(len(table)):
-            names = [table.classes[place] for place in table.targets([row])[0].nonzero()[0]]
-            writer.writerow([table.path(row).resolve(), join_labels(names)])
-    (path.parent / "classes.txt").write_text("\n".join(table.classes) + "\n", encoding="utf-8")
-    return str(path)
