@@ -10,13 +10,19 @@ from tagloom.data import load_table
 from tagloom.data.writing import write_table
 
 
-def study(description: str | None, variants: Callable[[str], Sequence[Variant]], out: str) -> None:
+def study(
+    description: str | None,
+    variants: Callable[[str], Sequence[Variant]],
+    out: str,
+    metrics: Sequence[str] = ("mAP", "CF1", "OF1"),
+) -> None:
     """Run a study on a training and a validation table from the command line.
 
     Args:
         description: What --help says.
         variants: Makes the rows of the study for a training table.
         out: Where the runs go by default.
+        metrics: Columns of the table.
     """
     arguments = _arguments(description, out)
     arguments.add_argument("data", help="training table")
@@ -26,7 +32,7 @@ def study(description: str | None, variants: Callable[[str], Sequence[Variant]],
     chosen = _chosen(variants(given.data), given.only)
     if given.seed is not None:
         chosen = [replace(variant, seeds=(given.seed,)) for variant in chosen if given.seed in variant.seeds]
-    run_study(chosen, data=given.data, val=given.val, out=given.out)
+    run_study(chosen, data=given.data, val=given.val, out=given.out, metrics=metrics)
 
 
 def tuning(description: str | None, variants: Sequence[Variant], out: str) -> None:

@@ -36,6 +36,7 @@ class Outcome:
     """What a variant came to, over its seeds."""
 
     variant: Variant
+    folders: list[Path]
     figures: list[dict[str, float]]
     seconds: list[float]
 
@@ -54,7 +55,7 @@ def run_study(
     console = Console()
     outcomes = []
     for variant in variants:
-        figures, seconds = [], []
+        folders, figures, seconds = [], [], []
         for seed in variant.seeds:
             folder = out / f"{variant.name.replace(' ', '-').replace('/', '-')}-seed{seed}"
             if not (folder / SPEC_FILE).exists():
@@ -67,9 +68,10 @@ def run_study(
                     cache_folder=default_cache_folder(),
                     console=console,
                 )
+            folders.append(folder)
             figures.append(read_spec(folder).metrics["validation"])
             seconds.append(_training_seconds(folder))
-        outcomes.append(Outcome(variant, figures, seconds))
+        outcomes.append(Outcome(variant, folders, figures, seconds))
         _write(outcomes, out, metrics)
     console.print((out / "table.md").read_text(), markup=False)
     return outcomes

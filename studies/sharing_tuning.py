@@ -17,6 +17,7 @@ def candidate(name: str, head: str, *settings: str) -> Variant:
 
 RATE = "optimiser.learning_rate="
 DROP = "head.options.feature_dropout="
+INNER = "head.options.readout_dropout="
 
 VARIANTS = [
     candidate("Query2Label 1e-3", "query2label"),
@@ -24,9 +25,9 @@ VARIANTS = [
     candidate("Query2Label 2e-3", "query2label", RATE + "2e-3"),
     candidate("Query2Label 1e-3 dropout 0.3", "query2label", DROP + "0.3"),
     candidate("HSQ as printed 1e-3", "hsq", PRINTED),
-    candidate("HSQ as printed 5e-4", "hsq", PRINTED, RATE + "5e-4"),
-    candidate("HSQ as printed 2e-3", "hsq", PRINTED, RATE + "2e-3"),
-    candidate("HSQ 1e-3", "hsq"),
+    candidate("HSQ as printed 1e-3 readout dropout 0.2", "hsq", PRINTED, INNER + "0.2"),
+    candidate("HSQ as printed 1e-3 feature dropout 0.7", "hsq", PRINTED, DROP + "0.7"),
+    candidate("HSQ as printed 1e-3 decay 0.3", "hsq", PRINTED, "optimiser.weight_decay=0.3"),
 ]
 
 

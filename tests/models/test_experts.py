@@ -263,3 +263,10 @@ def test_the_papers_resnet_101_variant_has_hidden_layers_in_gates_and_classifier
 def test_wrong_options_say_what_is_right(options: dict[str, object], says: str) -> None:
     with pytest.raises(RecipeError, match=says):
         tagloom.create_head("hsq", in_channels=8, classes=4, width=8, attention_heads=2, **options)
+
+
+def test_readout_dropout_drops_in_training_only() -> None:
+    readout = HybridSharingReadout(8, 4, 2, readout_dropout=0.5)
+    tokens = torch.randn(2, 4, 8)
+    assert torch.equal(readout.eval()(tokens), readout(tokens))
+    assert not torch.allclose(readout.train()(tokens), readout(tokens))

@@ -172,6 +172,7 @@ class HybridSharingReadout(nn.Module):
         layer_widths: d_o of each layer.
         gate_hidden: Hidden width of the gates; None for linear ones.
         classifier_hidden: Hidden width of the classifiers; None for linear ones.
+        readout_dropout: On the tokens that the first layer reads, and on what each layer passes on.
         groups: Number of tokens K; by default one per label.
         grouping: Which labels share a token: "random", "consecutive", or a list of lists of class numbers.
         grouping_seed: Decides the "random" groups.
@@ -190,6 +191,7 @@ class HybridSharingReadout(nn.Module):
         layer_widths: Sequence[int] = DEFAULT_WIDTHS,
         gate_hidden: int | None = None,
         classifier_hidden: int | None = None,
+        readout_dropout: float = 0.0,
         groups: int | None = None,
         grouping: Grouping = "random",
         grouping_seed: int = 0,
@@ -204,6 +206,7 @@ class HybridSharingReadout(nn.Module):
         for number, part in enumerate(parts):
             group_of[torch.tensor(part)] = number
         self.register_buffer("group_of", group_of)
+        self.dropout = nn.Dropout(readout_dropout)
         read_on = shared_input == "shared" and shared_experts > 0
         self.layers = nn.ModuleList(
             HybridSharingLayer(
@@ -234,12 +237,13 @@ class HybridSharingReadout(nn.Module):
 
     def _branches(self, tokens: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Give both branches (B, N, d) before the first layer and after each one."""
-        task = tokens if self.queries == len(self.group_of) else tokens.index_select(1, self.group_of)
+        task = self.dropout(tokens if self.queries == len(self.group_of) else tokens.index_select(1, self.group_of))
         shared = task
         yield task, shared
         for layer in self.layers:
             task, passed_on = layer(task, shared)
-            shared = task if passed_on is None else passed_on  # where none is passed on, none is read
+            task = self.dropout(task)
+            shared = task if passed_on is None else self.dropout(passed_on)  # where none is passed on, none is read
             yield task, shared
 
 

@@ -42,6 +42,7 @@ def query(
     layer_widths: Sequence[int] | None = None,
     gate_hidden: int | None = None,
     classifier_hidden: int | None = None,
+    readout_dropout: float | None = None,
     word_vectors: WordVectors | None = None,
     stages: Sequence[int] = (),
     stage_pooling: str = "mean",
@@ -76,6 +77,7 @@ def query(
         layer_widths: Of readouts "hybrid-sharing" and "linear-layers": width of each layer; 64 and 16 by default.
         gate_hidden: Of readout "hybrid-sharing": hidden width of the gates; None for linear ones.
         classifier_hidden: Of readout "hybrid-sharing": hidden width of the classifiers; None for linear ones.
+        readout_dropout: Of readout "hybrid-sharing": on what its layers read and pass on; none by default.
         word_vectors: (K, d_w), one row per query; for queries "words".
         stages: Intermediate stages of the backbone, each of which adds one token to the features; none by default.
         stage_pooling: How a stage becomes that token: "mean", "max", "gem", "mean+max" or "flatten".
@@ -84,7 +86,7 @@ def query(
     sizes = {"width": width, "feed_forward": feed_forward, "attention_heads": attention_heads, "groups": groups}
     _check_whole(sizes, least=1)
     _check_whole({"encoder_layers": encoder_layers, "decoder_layers": decoder_layers, "grouping_seed": grouping_seed})
-    _check_share({"dropout": dropout, "feature_dropout": feature_dropout})
+    _check_share({"dropout": dropout, "feature_dropout": feature_dropout, "readout_dropout": readout_dropout or 0.0})
     _check_whole({"gate_hidden": gate_hidden, "classifier_hidden": classifier_hidden, "task_experts": task_experts}, 1)
     _check_whole({"shared_experts": shared_experts})
     _check_widths(layer_widths)
@@ -101,6 +103,7 @@ def query(
         layer_widths=layer_widths,
         gate_hidden=gate_hidden,
         classifier_hidden=classifier_hidden,
+        readout_dropout=readout_dropout,
     )
     count = cast(int, asked_by.queries)
     if queries == "words" and count < classes and grouping in (None, "random"):

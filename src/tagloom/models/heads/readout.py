@@ -104,7 +104,10 @@ class LinearLayersReadout(nn.Module):
         self.queries = classes
         layers: list[nn.Module] = []
         for before, after in pairwise([width, *layer_widths]):
-            layers += [nn.Linear(before, after), nn.ReLU(inplace=True)]
+            linear = nn.Linear(before, after)
+            nn.init.kaiming_uniform_(linear.weight, nonlinearity="relu")
+            nn.init.zeros_(linear.bias)
+            layers += [linear, nn.ReLU(inplace=True)]
         self.layers = nn.Sequential(*layers)
         self.classifier = PerClassReadout(layer_widths[-1], classes)
 
