@@ -17,17 +17,18 @@ def candidate(name: str, head: str, *settings: str) -> Variant:
 
 RATE = "optimiser.learning_rate="
 DROP = "head.options.feature_dropout="
-INNER = "head.options.readout_dropout="
+DECAY = "optimiser.weight_decay=0.3"
 
 VARIANTS = [
     candidate("Query2Label 1e-3", "query2label"),
     candidate("Query2Label 5e-4", "query2label", RATE + "5e-4"),
     candidate("Query2Label 2e-3", "query2label", RATE + "2e-3"),
     candidate("Query2Label 1e-3 dropout 0.3", "query2label", DROP + "0.3"),
-    candidate("HSQ as printed 1e-3", "hsq", PRINTED),
-    candidate("HSQ as printed 1e-3 readout dropout 0.2", "hsq", PRINTED, INNER + "0.2"),
-    candidate("HSQ as printed 1e-3 feature dropout 0.7", "hsq", PRINTED, DROP + "0.7"),
-    candidate("HSQ as printed 1e-3 decay 0.3", "hsq", PRINTED, "optimiser.weight_decay=0.3"),
+    candidate("Query2Label 1e-3 decay 0.3", "query2label", DECAY),
+    candidate("HSQ as printed 1e-3 decay 0.01", "hsq", PRINTED),
+    candidate("HSQ as printed 1e-3 decay 0.3", "hsq", PRINTED, DECAY),
+    candidate("HSQ as printed 1e-3 decay 0.3 dropout 0.6", "hsq", PRINTED, DECAY, DROP + "0.6"),
+    candidate("HSQ as printed 1e-3 decay 0.3 one layer", "hsq", PRINTED, DECAY, "head.options.layer_widths=[64]"),
 ]
 
 

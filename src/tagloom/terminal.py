@@ -19,6 +19,11 @@ def warn(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
+def printable(name: str) -> str:
+    """Give a name from somebody's file as text that cannot move the cursor or recolour the terminal."""
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in name)
+
+
 @contextmanager
 def show_progress(console: Console, what: str) -> Iterator[Callable[[int, int], None]]:
     """Show a bar with the time left, and give the function that moves it."""

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 Data = Annotated[str, typer.Argument(help="A label table: .csv, .parquet, .jsonl, COCO .json, VOC or class folders.")]
 Run = Annotated[str, typer.Argument(help="A tagger folder (the --out of a training), or hf-hub:owner/name.")]
+IgnoreOtherLabels = Annotated[
+    bool, typer.Option("--ignore-other-labels", help="Leave out labels that the tagger does not know.")
+]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 DataOptions = Annotated[
     list[str] | None,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tagloom.cli.arguments import Data, DataOptions, Device, Run, needs_train, read_table, write_json
+from tagloom.cli.arguments import Data, DataOptions, Device, IgnoreOtherLabels, Run, needs_train, read_table, write_json
 from tagloom.errors import TagloomError
 from tagloom.terminal import open_console, show_progress, warn
 
@@ -26,9 +26,7 @@ def compare(
     resamples: Annotated[
         int, typer.Option(help="Draws of images behind the 95 % intervals; 0 leaves them out.", min=0)
     ] = 1000,
-    ignore_other_labels: Annotated[
-        bool, typer.Option("--ignore-other-labels", help="Leave out labels that a tagger does not know.")
-    ] = False,
+    ignore_other_labels: IgnoreOtherLabels = False,
     device: Device = "auto",
     data_option: DataOptions = None,
 ) -> None:
@@ -120,9 +118,7 @@ def hard(
     every: Annotated[bool, typer.Option("--all", help="Print all classes, not only the hardest ten.")] = False,
     json_path: Annotated[Path | None, typer.Option("--json", help="Write everything to this file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the images with their tags: a .png file.")] = None,
-    ignore_other_labels: Annotated[
-        bool, typer.Option("--ignore-other-labels", help="Leave out labels that the tagger does not know.")
-    ] = False,
+    ignore_other_labels: IgnoreOtherLabels = False,
     device: Device = "auto",
     data_option: DataOptions = None,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from tagloom.cli.arguments import Data, DataOptions, Device, Run, read_table, write_json
+from tagloom.cli.arguments import Data, DataOptions, Device, IgnoreOtherLabels, Run, read_table, write_json
 from tagloom.terminal import counted, open_console, show_progress, warn
 
 
@@ -18,9 +18,7 @@ def evaluate(
     threshold: Annotated[
         float | None, typer.Option(help="One threshold for all classes; by default the tagger's own.", min=0, max=1)
     ] = None,
-    ignore_other_labels: Annotated[
-        bool, typer.Option("--ignore-other-labels", help="Leave out labels that the tagger does not know.")
-    ] = False,
+    ignore_other_labels: IgnoreOtherLabels = False,
     device: Device = "auto",
     data_option: DataOptions = None,
 ) -> None:

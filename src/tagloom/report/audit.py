@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tagloom.data.audit import FEW_POSITIVES, Audit
+from tagloom.terminal import printable
 
 _LONGEST = 10
 
@@ -30,9 +31,9 @@ def render_audit(audit: Audit, console: Console) -> None:
     findings = _findings(audit)
     for finding in [*findings, *_remarks(audit)]:
         console.print()
-        console.print(Text(f"{_shown(finding.title)} ({len(finding.lines):,})", style="bold"))
+        console.print(Text(f"{printable(finding.title)} ({len(finding.lines):,})", style="bold"))
         for line in finding.lines[:_LONGEST]:
-            console.print(Text(f"  {_shown(line)}"))
+            console.print(Text(f"  {printable(line)}"))
         if len(finding.lines) > _LONGEST:
             console.print(Text(f"  {_more(len(finding.lines) - _LONGEST)}", style="dim"))
         console.print(Text(f"  → {finding.advice}", style="italic"))
@@ -178,9 +179,4 @@ def _more(count: int) -> str:
 
 
 def _text(name: str) -> Text:
-    return Text(_shown(name))
-
-
-def _shown(name: str) -> str:
-    """A name from a file as text that cannot steer the terminal: no markup, no control characters."""
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in name)
+    return Text(printable(name))

@@ -15,6 +15,7 @@ from tagloom.inference.comparison import (
     count_pairs,
     improved_pairs,
 )
+from tagloom.terminal import printable
 
 SHOWN = 10  # labels at either end of the ranking
 NAMED = 5  # labels named before "and … more"
@@ -60,13 +61,13 @@ def render_comparison(
 
 def _headline(comparison: Comparison, runs: tuple[str, str], least: float) -> list[Text]:
     total = comparison.total
-    width = max(map(len, map(_printable, runs)))
+    width = max(map(len, map(printable, runs)))
     gained, lost = comparison.gained(least), comparison.lost(least)
     stayed = len(comparison.labels) - len(gained) - len(lost)
     beyond = f" by more than {least:g} points" if least else ""
     return [
-        Text.assemble((f"A  {_printable(runs[0]):<{width}}  mAP {total.first:6.2f}", "bold")),
-        Text.assemble((f"B  {_printable(runs[1]):<{width}}  mAP {total.second:6.2f}", "bold"), "  ", _verdict(total)),
+        Text.assemble((f"A  {printable(runs[0]):<{width}}  mAP {total.first:6.2f}", "bold")),
+        Text.assemble((f"B  {printable(runs[1]):<{width}}  mAP {total.second:6.2f}", "bold"), "  ", _verdict(total)),
         Text(f"on {comparison.images:,} images; {len(comparison.labels):,} labels have positives among them"),
         Text(f"gained{beyond}: {_counted(gained)}; lost: {_counted(lost)}; stayed: {stayed:,}"),
     ]
@@ -118,7 +119,7 @@ def _cells(change: Change) -> list[Text | str]:
     style = _style(change)
     mark = ("▲" if change.difference > 0 else "▼") if change.sure else ""
     return [
-        Text(_printable(change.name), style),
+        Text(printable(change.name), style),
         f"{change.positives:,}",
         f"{change.first:.2f}",
         f"{change.second:.2f}",
@@ -147,7 +148,7 @@ def _together(together: Sequence[tuple[Change, Change]]) -> Table:
     table.add_column("labels", overflow="fold")
     table.add_column("gains", justify="right")
     for one, two in together:
-        names = f"{_printable(one.name)}, {_printable(two.name)}"
+        names = f"{printable(one.name)}, {printable(two.name)}"
         table.add_row(Text(names), f"{one.difference:+.2f}  {two.difference:+.2f}")
     return table
 
@@ -165,7 +166,7 @@ def _gaps(gaps: Sequence[Gap]) -> Table:
     for gap in gaps:
         before, after = gap.widths
         table.add_row(
-            Text(", ".join(map(_printable, gap.labels))),
+            Text(", ".join(map(printable, gap.labels))),
             f"{before:.2f} ({gap.first[0]:.2f}, {gap.first[1]:.2f})",
             f"{after:.2f} ({gap.second[0]:.2f}, {gap.second[1]:.2f})",
             f"{after - before:+.2f}",
@@ -184,7 +185,7 @@ def _left_out(comparison: Comparison) -> list[Text]:
 
 def _few(names: Sequence[str]) -> str:
     more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    return ", ".join(map(_printable, names[:NAMED])) + more
+    return ", ".join(map(printable, names[:NAMED])) + more
 
 
 def _range(interval: Interval) -> str:
@@ -194,8 +195,3 @@ def _range(interval: Interval) -> str:
 def _style(change: Change) -> str:
     """Colour only what is sure; the marks say the same without colour."""
     return "" if not change.sure else "green" if change.difference > 0 else "red"
-
-
-def _printable(name: str) -> str:
-    """A name from somebody's table, unable to move the cursor or to recolour the terminal."""
-    return "".join(sign if sign.isprintable() else "�" for sign in name)

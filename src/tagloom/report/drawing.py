@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tagloom.errors import MissingExtraError, TagloomError
+from tagloom.terminal import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,7 +55,7 @@ def make_figure(width: float, height: float) -> "Figure":
 
 def legible(name: str, longest: int = LONGEST_NAME) -> str:
     """A name from somebody's table as one short line, in which a dollar sign starts no formula."""
-    line = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in name)
+    line = printable(name)
     short = line if len(line) <= longest else line[: longest - 1] + "…"
     return short.replace("$", r"\$")
 

@@ -6,10 +6,12 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tagloom.errors import TagloomError
 from tagloom.explain.experts import ExpertLoad
 from tagloom.report.heatmap import draw_heatmap
+from tagloom.terminal import printable
 
 
 def render_experts(load: ExpertLoad, console: Console) -> None:
@@ -26,7 +28,7 @@ def render_experts(load: ExpertLoad, console: Console) -> None:
             row = weights[place]
             order = np.argsort(-row[:shared], kind="stable")[:3]
             most = "  ".join(f"{expert + 1}: {100 * row[expert]:.1f}" for expert in order)
-            table.add_row(label, f"{100 * row[shared:].sum():.1f}", most, f"{used[place]:.1f}")
+            table.add_row(Text(printable(label)), f"{100 * row[shared:].sum():.1f}", most, f"{used[place]:.1f}")
         average = weights.mean(axis=0)
         table.add_section()
         spread = (

@@ -3,11 +3,12 @@
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from tagloom.inference.hard import HardReport
 from tagloom.report.contact_sheet import contact_sheet
+from tagloom.terminal import printable
 
 
 def render_hard(report: HardReport, console: Console, most_classes: int | None = None) -> None:
@@ -23,7 +24,12 @@ def render_hard(report: HardReport, console: Console, most_classes: int | None =
     for column in ("score", "labels before it", *(["α"] if mixes else [])):
         images.add_column(column, justify="right")
     for entry in report.instances:
-        cells = [escape(str(report.paths[entry.row])), escape(entry.label), f"{entry.score:.4f}", str(entry.before)]
+        cells = [
+            Text(printable(str(report.paths[entry.row]))),
+            Text(printable(entry.label)),
+            f"{entry.score:.4f}",
+            str(entry.before),
+        ]
         images.add_row(*cells, *([] if report.alpha is None else [f"{report.alpha[entry.row]:.2g}"]))
     console.print(images)
     classes = Table("class", title="Classes by the mean score of their true images", title_justify="left")
@@ -32,7 +38,7 @@ def render_hard(report: HardReport, console: Console, most_classes: int | None =
     for hard in report.classes[:most_classes]:
         figures = [f"{hard.score:.3f}", f"{100 * hard.missed:.1f}", f"{hard.average_precision:.2f}"]
         alpha = [f"{report.class_alpha(hard.label):.2g}"] if mixes else []
-        classes.add_row(escape(hard.label), f"{hard.positives:,}", *figures, *alpha)
+        classes.add_row(Text(printable(hard.label)), f"{hard.positives:,}", *figures, *alpha)
     console.print(classes)
     if most_classes is not None and most_classes < len(report.classes):
         console.print(f"{most_classes} of {len(report.classes)} classes; all with --all or --json")

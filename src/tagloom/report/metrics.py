@@ -8,6 +8,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from tagloom.terminal import printable
+
 SHOWN = 10  # classes at either end of the ranking
 NAMED = 20  # classes without a positive that are named before "and … more"
 
@@ -23,7 +25,7 @@ def render_metrics(
         console: Where to print.
         counts: `(N,)` positives per class, shown beside each class's AP if given.
     """
-    names = [_printable(name) for name in classes]
+    names = [printable(name) for name in classes]
     measured = [(ap, index) for index, ap in enumerate(result["AP"]) if ap is not None]
     measured.sort(key=lambda pair: (-pair[0], pair[1]))
     if "top1" in result:  # one label per picture: the best class is the answer, whatever its score
@@ -78,8 +80,3 @@ def _class_table(
         count = [] if counts is None else [f"{counts[index]:,}"]
         table.add_row(Text(names[index]), *count, f"{ap:.2f}", ProgressBar(total=100, completed=ap, width=20))
     return table
-
-
-def _printable(name: str) -> str:
-    """A name from somebody's table, unable to move the cursor or to recolour the terminal."""
-    return "".join(sign if sign.isprintable() else "�" for sign in name)
