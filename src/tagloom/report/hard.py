@@ -24,7 +24,7 @@ def render_hard(report: HardReport, console: Console, most_classes: int | None =
     for column in ("score", "labels before it", *(["α"] if mixes else [])):
         images.add_column(column, justify="right")
     for entry in report.instances:
-        cells = [
+        cells: list[Text | str] = [
             Text(printable(str(report.paths[entry.row]))),
             Text(printable(entry.label)),
             f"{entry.score:.4f}",
