@@ -25,7 +25,6 @@ VARIANTS = [
     candidate("Query2Label 2e-3", "query2label", RATE + "2e-3"),
     candidate("Query2Label 1e-3 dropout 0.3", "query2label", DROP + "0.3"),
     candidate("Query2Label 1e-3 decay 0.3", "query2label", DECAY),
-    candidate("HSQ as printed 1e-3 decay 0.01", "hsq", PRINTED),
     candidate("HSQ as printed 1e-3 decay 0.3", "hsq", PRINTED, DECAY),
     candidate("HSQ as printed 1e-3 decay 0.3 dropout 0.6", "hsq", PRINTED, DECAY, DROP + "0.6"),
     candidate("HSQ as printed 1e-3 decay 0.3 one layer", "hsq", PRINTED, DECAY, "head.options.layer_widths=[64]"),
