@@ -48,6 +48,11 @@ def test_quick_is_there_and_trains_from_cached_features():
     assert load_recipe("quick").from_cache
 
 
+def test_quick_ml_decoder_is_quick_but_for_its_queries():
+    quick = override(load_recipe("quick"), ["head.options.groups=20", "name=quick-ml-decoder"])
+    assert dataclasses.replace(load_recipe("quick-ml-decoder"), purpose=quick.purpose) == quick
+
+
 def test_the_names_of_heads_and_losses_are_those_that_exist():
     pytest.importorskip("torch")
     from tagloom.losses import LOSSES

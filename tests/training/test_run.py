@@ -25,6 +25,7 @@ from tagloom.training.checkpoint import CheckpointError
 from tagloom.training.plan import RUN_FILE, RunPlan
 from tagloom.training.run import _identity, train
 from tagloom.training.signals import StopRequest
+from tagloom.training.tables import Tables
 
 TINY = {
     "preprocess": {"size": 32},
@@ -463,9 +464,10 @@ def test_a_run_is_named_by_its_unknown_labels_too(tmp_path):
         path = tmp_path / f"{number}.csv"
         path.write_text(f"image,cat,dog\na.jpg,1,{mark}\nb.jpg,0,1\n")
         tables.append(load_table(path))
-    plan = RunPlan("x", None, recipe_from_dict({}))
-    assert len({_identity(plan, table, None) for table in tables}) == 3
-    assert _identity(plan, tables[0], tables[1]) != _identity(plan, tables[0], tables[0])
+    plan, aside = RunPlan("x", None, recipe_from_dict({})), np.zeros(2, bool)
+    assert len({_identity(plan, Tables(table, aside, None)) for table in tables}) == 3
+    one, other = (_identity(plan, Tables(tables[0], aside, val)) for val in tables[:2])
+    assert one != other
 
 
 def test_a_place_that_is_no_folder_is_refused(scenes, quick, tmp_path):

@@ -10,6 +10,7 @@ import typer
 
 from tagloom import __version__
 from tagloom.cli.data import check, scenes
+from tagloom.cli.distill import distill, partition
 from tagloom.cli.look import compare, explain, hard
 from tagloom.cli.recipes import recipes_app
 from tagloom.cli.tag import evaluate, predict
@@ -26,7 +27,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for verb in (check, train, evaluate, predict, compare, explain, hard, scenes, demo, heads):
+for verb in (check, train, evaluate, predict, compare, explain, hard, partition, distill, scenes, demo, heads):
     app.command()(verb)
 app.add_typer(recipes_app, name="recipes")
 

@@ -1,5 +1,6 @@
 """Verbs that train, or look at what would be trained: train, demo, heads."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -54,12 +55,14 @@ def train(
     if begun is None and data is None:
         raise TagloomError("name a label table to train on: tagloom train photos/train.csv --out runs/first")
     base = begun.recipe if begun and recipe is None else load_recipe(recipe or "quick")
-    plan = RunPlan(
-        data=data or (begun.data if begun else ""),
-        val=val or (begun.val if begun else None),
+    before = begun or RunPlan("", None, base)
+    plan = replace(
+        before,
+        data=data or before.data,
+        val=val or before.val,
         recipe=override(for_task(base, task), settings or []),
-        data_options=read_pairs(data_option) or (begun.data_options if begun else {}),
-        start=start_from or (begun.start if begun else None),
+        data_options=read_pairs(data_option) or before.data_options,
+        start=start_from or before.start,
     )
     if begun:
         begun.check_same(plan)

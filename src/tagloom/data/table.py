@@ -1,5 +1,6 @@
 """The label table: which labels each image has, does not have, or may have."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -184,6 +185,15 @@ class LabelTable:
             positive=self.positive[:, kept],
             exceptions=None if self.exceptions is None else self.exceptions[:, kept],
         )
+
+    def fingerprint(self) -> str:
+        """Name the table by its images, classes and labels: another table has another."""
+        digest = hashlib.blake2b("\n".join([*self.images, "", *self.classes]).encode(), digest_size=16)
+        digest.update(f"\n{self.unlisted}\n".encode())
+        for pairs in (self.positive, self.exceptions):
+            if pairs is not None:
+                digest.update(pairs.indptr.tobytes() + pairs.indices.tobytes())
+        return digest.hexdigest()
 
     @property
     def _name(self) -> str:

@@ -71,10 +71,10 @@ class FeatureBatches:
         for rows in _cut(order, self.batch_size, start):
             yield self._batch(rows, mirrored[rows])
 
-    def in_order(self) -> Iterator[Batch]:
-        """Give every image once in table order."""
+    def in_order(self, mirrored: bool = False) -> Iterator[Batch]:
+        """Give every image once in table order, as it is or, where there is a second view, mirrored."""
         for rows in _cut(np.arange(len(self.views[0])), self.batch_size, 0):
-            yield self._batch(rows, np.zeros(len(rows), bool))
+            yield self._batch(rows, np.full(len(rows), mirrored))
 
     def _batch(self, rows: NDArray[np.int64], mirrored: NDArray[np.bool_]) -> Batch:
         arrays = self.views[0].gather(rows)
@@ -82,7 +82,7 @@ class FeatureBatches:
             for plain, other in zip(arrays, self.views[1].gather(rows[mirrored]), strict=True):
                 plain[mirrored] = other
         inputs = tuple(torch.from_numpy(array).float() for array in arrays)
-        return self.labels.batch(inputs, rows)
+        return self.labels.batch(inputs, rows, mirrored)
 
 
 class ImageBatches:
@@ -149,13 +149,16 @@ class Labels:
         self._all_known = table.exceptions is None and table.unlisted == "negative"
         self._known = table.known(every) if small and not self._all_known else None
 
-    def batch(self, inputs: tuple[torch.Tensor, ...], rows: NDArray[np.int64]) -> Batch:
+    def batch(
+        self, inputs: tuple[torch.Tensor, ...], rows: NDArray[np.int64], mirrored: NDArray[np.bool_] | None = None
+    ) -> Batch:
         """Join inputs with the labels of their rows."""
         targets = self.table.targets(rows) if self._targets is None else self._targets[rows]
         known = None
         if not self._all_known:
             known = torch.from_numpy(self.table.known(rows) if self._known is None else self._known[rows])
-        return Batch(inputs, torch.from_numpy(targets).float(), known, torch.from_numpy(rows))
+        views = None if mirrored is None else torch.from_numpy(mirrored)
+        return Batch(inputs, torch.from_numpy(targets).float(), known, torch.from_numpy(rows), views)
 
 
 class _Pictures(Dataset[tuple[int, NDArray[np.uint8] | str]]):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tagloom.data.reading import check_broken, read_pictures
 from tagloom.data.table import LabelTable
-from tagloom.errors import ImageError
+from tagloom.errors import DataError, ImageError
 from tagloom.inference.onnx import usable_cores
 from tagloom.models.heads import Head
 from tagloom.models.heads.scale import FeatureScale
@@ -22,6 +22,7 @@ from tagloom.training.cache import CachedFeatures
 from tagloom.training.extract import extract_features
 from tagloom.training.log import RunLog
 from tagloom.training.signals import StopRequest
+from tagloom.training.tables import Tables
 
 Rows: TypeAlias = NDArray[np.int64]
 
@@ -51,8 +52,7 @@ class Parts:
 
 def cached_parts(
     network: TaggerNetwork,
-    table: LabelTable,
-    val: LabelTable | None,
+    tables: Tables,
     recipe: Recipe,
     *,
     cache_folder: Path,
@@ -64,7 +64,7 @@ def cached_parts(
     training = recipe.training
     broken: list[ImageError] = []
 
-    def features_of(part: LabelTable, what: str, flip: bool = False) -> tuple[LabelTable, CachedFeatures]:
+    def features_of(part: LabelTable, what: str, flip: bool = False) -> tuple[Rows, CachedFeatures]:
         label = f"features of {what}" + (", mirrored" if flip else "")
         # What is mirrored was read a moment ago, so there all of it must be.
         allowed = 0.0 if flip else recipe.data.max_broken
@@ -83,20 +83,24 @@ def cached_parts(
         if not found.computed:
             log.say(f"[dim]{label}: all {len(found.rows)} from the cache[/]")
         broken.extend(error for _, error in found.broken)
-        return part.select(found.rows), found.features
+        return found.rows, found.features
 
     def batches(part: LabelTable, *views: CachedFeatures) -> FeatureBatches:
         flip = recipe.augment.flip
         return FeatureBatches(views, part, batch_size=training.batch_size, seed=training.seed, flip=flip)
 
-    table, features = features_of(table, "training images")
-    learn, held = _hold_aside(table, recipe, log)
+    readable, features = features_of(tables.table, "training images")
+    table = tables.table.select(readable)
+    learn, held = _sides(table, tables.aside[readable], recipe, log)
     views = [features.select(learn)]
     if recipe.augment.flip > 0:
         views.append(features_of(table.select(learn), "training images", flip=True)[1])
     train = batches(table.select(learn), *views)
     held_batches = None if held is None else batches(table.select(held), features.select(held))
-    val_batches = None if val is None else batches(*features_of(val, "validation images"))
+    val_batches = None
+    if tables.val is not None:
+        readable, features = features_of(tables.val, "validation images")
+        val_batches = batches(tables.val.select(readable), features)
     if training.standardise:
         _fit_scales(network, lambda rows: views[0].gather(np.asarray(rows)), len(views[0]), training.seed)
     return Parts(train, held_batches, val_batches, broken, len(learn), 0 if held is None else len(held))
@@ -104,8 +108,7 @@ def cached_parts(
 
 def image_parts(
     network: TaggerNetwork,
-    table: LabelTable,
-    val: LabelTable | None,
+    tables: Tables,
     recipe: Recipe,
     *,
     cache_folder: Path,
@@ -117,11 +120,11 @@ def image_parts(
     training = recipe.training
     broken: list[ImageError] = []
 
-    def readable(part: LabelTable, what: str) -> LabelTable:
+    def readable_rows(part: LabelTable, what: str) -> Rows:
         errors = _unreadable(part, what, recipe, stop, log)
         check_broken(errors, len(part), recipe.data.max_broken, part.source)
         broken.extend(error for _, error in errors)
-        return part.select(np.setdiff1d(np.arange(len(part)), [row for row, _ in errors]))
+        return np.setdiff1d(np.arange(len(part)), [row for row, _ in errors])
 
     def batches(part: LabelTable) -> ImageBatches:
         return ImageBatches(
@@ -133,27 +136,30 @@ def image_parts(
             workers=training.workers,
         )
 
-    table = readable(table, "training images")
-    learn, held = _hold_aside(table, recipe, log)
+    readable = readable_rows(tables.table, "training images")
+    table = tables.table.select(readable)
+    learn, held = _sides(table, tables.aside[readable], recipe, log)
     train = batches(table.select(learn))
     held_batches = None if held is None else batches(table.select(held))
-    val_batches = None if val is None else batches(readable(val, "validation images"))
+    val_batches = None
+    if tables.val is not None:
+        val_batches = batches(tables.val.select(readable_rows(tables.val, "validation images")))
     if training.standardise and recipe.backbone.frozen:
         network.to(device)
         _fit_scales(network, lambda rows: _summaries(network, train, rows, device), len(learn), training.seed)
     return Parts(train, held_batches, val_batches, broken, len(learn), 0 if held is None else len(held))
 
 
-def _hold_aside(table: LabelTable, recipe: Recipe, log: RunLog) -> tuple[Rows, Rows | None]:
+def _sides(table: LabelTable, aside: NDArray[np.bool_], recipe: Recipe, log: RunLog) -> tuple[Rows, Rows | None]:
     """Part the rows of the readable images into those to learn from and those held aside, None when there are none."""
-    every = np.arange(len(table))
-    if recipe.data.holdout == 0:
-        return every, None
-    learn, held = table.split_rows(recipe.data.holdout, recipe.training.seed)
-    if table.select(held).positive.nnz == 0:
-        log.say("[yellow]no image held aside has a label, so nothing is held aside and thresholds are not chosen.[/]")
-        return every, None
-    return learn, held
+    learn, held = np.flatnonzero(~aside), np.flatnonzero(aside)
+    if not len(learn):
+        raise DataError(f"{table.source}: no image is left to learn from: all are unreadable or held aside.")
+    if table.select(held).positive.nnz:
+        return learn, held
+    if recipe.data.holdout > 0:
+        log.say("[yellow]no image held aside has a label, so thresholds are not chosen.[/]")
+    return learn, None
 
 
 def _unreadable(

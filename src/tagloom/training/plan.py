@@ -1,16 +1,58 @@
 """What a run was asked for, kept in its folder so that resuming needs nothing else."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias, cast
 
 from tagloom.errors import RecipeError, TagloomError, unknown_name
 from tagloom.losses import create_loss
 from tagloom.models.heads import head_options
 from tagloom.recipe import Recipe, recipe_from_dict
+from tagloom.settings import fill
 
 RUN_FILE = "run.json"
+Images: TypeAlias = Literal["all", "with-labels"]
+TEACHER_KINDS = ("co", "dis", "random", "self")
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """How a student learns from teachers of parts of its labels (CPSD, Xu et al., 2022).
+
+    Attributes:
+        kinds: How the labels are parted, once for each kind: "co" and "dis" by their label graphs, "random" by chance,
+            "self" not at all (one teacher with every label: plain self-distillation).
+        k: Parts, and so teachers, per kind; "self" has one.
+        tau: Smoothing of the label graphs, as `labelgraph.affinity` takes it.
+        weights: How much the squared distance to the teachers of each kind counts.
+        teacher_epochs: Epochs of each teacher.
+        images: Whether teachers see only images "with-labels" of theirs (the paper) or "all".
+    """
+
+    teacher_epochs: int
+    kinds: tuple[str, ...] = ("co", "dis")
+    k: int = 5
+    tau: float = 3.0
+    weights: dict[str, float] = field(default_factory=dict)
+    images: Images = "with-labels"
+
+    def __post_init__(self) -> None:
+        for kind in (*self.kinds, *self.weights):
+            if kind not in TEACHER_KINDS:
+                raise RecipeError(unknown_name("kind of teachers", kind, TEACHER_KINDS))
+        if not self.kinds or len(set(self.kinds)) != len(self.kinds):
+            raise RecipeError(f"--kinds {','.join(self.kinds)}: name at least one kind of teachers, and none twice.")
+        if strange := [kind for kind in self.weights if kind not in self.kinds]:
+            raise RecipeError(f"--weight {strange[0]}: there are no such teachers; --kinds is {','.join(self.kinds)}.")
+        object.__setattr__(self, "weights", {kind: float(self.weights.get(kind, 1.0)) for kind in self.kinds})
+        if not all(0 <= weight < float("inf") for weight in self.weights.values()):
+            raise RecipeError(f"--weight: weights are numbers from 0 on, found {self.weights}.")
+        if self.k < 1 or self.teacher_epochs < 1 or not self.tau > 0:
+            raise RecipeError(
+                f"k ({self.k}) and teacher epochs ({self.teacher_epochs}) are whole numbers from 1 on, and tau "
+                f"({self.tau}) is greater than 0."
+            )
 
 
 @dataclass(frozen=True)
@@ -23,6 +65,10 @@ class RunPlan:
         recipe: All choices of the training.
         data_options: How the tables' format is read, as `load_table` takes it.
         start: A tagger folder whose weights the run begins with, or None.
+        classes: The labels of the table to train, in the order of the logits; None for all, in the table's order.
+        images: "all", or only those "with-labels": with at least one of the classes.
+        export: Whether model.onnx is written.
+        distill: How teachers take part; None for plain training.
     """
 
     data: str
@@ -30,6 +76,10 @@ class RunPlan:
     recipe: Recipe
     data_options: dict[str, str] = field(default_factory=dict)
     start: str | None = None
+    classes: tuple[str, ...] | None = None
+    images: Images = "all"
+    export: bool = True
+    distill: Distillation | None = None
 
     def write(self, folder: Path) -> None:
         """Note the plan in the run's folder."""
@@ -39,6 +89,10 @@ class RunPlan:
             "val": None if self.val is None else _place(self.val),
             "data_options": self.data_options,
             "start": None if self.start is None else _place(self.start),
+            "classes": self.classes,
+            "images": self.images,
+            "export": self.export,
+            "distill": None if self.distill is None else asdict(self.distill),
             "recipe": self.recipe.to_dict(),
         }
         (folder / "recipe.yaml").write_text(self.recipe.to_yaml(), encoding="utf-8")
@@ -53,26 +107,40 @@ class RunPlan:
             ("--val", self.val and _place(self.val), wanted.val and _place(wanted.val)),
             ("--data-option", self.data_options, wanted.data_options),
             ("--start-from", self.start and _place(self.start), wanted.start and _place(wanted.start)),
+            ("the list of classes", self.classes, wanted.classes),
+            ("the choice of images", self.images, wanted.images),
+            ("writing model.onnx", self.export, wanted.export),
         ]
+        pairs.extend(_compared("distill", _plain(self.distill), _plain(wanted.distill)))
         now, then = wanted.recipe.to_dict(), self.recipe.to_dict()
         for part in then:
-            fields = then[part] if isinstance(then[part], dict) else {"": then[part]}
-            pairs.extend((f"{part}.{name}".strip("."), fields[name], _entry(now[part], name)) for name in fields)
+            pairs.extend(_compared(part, then[part], now[part]))
         for name, before, asked in pairs:
             if before != asked:
                 raise TagloomError(
-                    f"--resume goes on with what the run was begun with, and {name} was {before}, not {asked}. "
-                    "Leave it out, or begin another run with another --out."
+                    f"--resume goes on with what the run was begun with, and {name} was {_short(before)}, not "
+                    f"{_short(asked)}. Leave it out, or begin another run with another --out."
                 )
 
     @staticmethod
     def read(folder: Path) -> "RunPlan":
         """Read the plan of a run that was begun."""
+        where = str(folder / RUN_FILE)
         try:
             content = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
-            recipe = recipe_from_dict(content["recipe"], str(folder / RUN_FILE))
-            return RunPlan(content["data"], content["val"], recipe, content["data_options"], content.get("start"))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            classes, distill = content.get("classes"), content.get("distill")
+            return RunPlan(
+                content["data"],
+                content["val"],
+                recipe_from_dict(content["recipe"], where),
+                content["data_options"],
+                content.get("start"),
+                None if classes is None else tuple(classes),
+                cast(Images, content.get("images", "all")),
+                content.get("export", True),
+                None if distill is None else fill(Distillation, distill, where),
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise TagloomError(
                 f"{folder}: holds no run that could be resumed ({error}). Start it without --resume."
             ) from error
@@ -82,8 +150,20 @@ def _place(path: str) -> str:
     return str(Path(path).resolve())
 
 
-def _entry(part: Any, name: str) -> Any:
-    return part.get(name) if isinstance(part, dict) else part
+def _plain(distill: Distillation | None) -> dict[str, Any] | None:
+    return None if distill is None else asdict(distill)
+
+
+def _compared(part: str, then: Any, now: Any) -> list[tuple[str, Any, Any]]:
+    """Pair the fields of a part of a plan, or the part itself where one of the two is no list of fields."""
+    if not isinstance(then, dict) or not isinstance(now, dict):
+        return [(part, then, now)]
+    return [(f"{part}.{name}", then[name], now.get(name)) for name in then]
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."
 
 
 def check_options(recipe: Recipe) -> None:

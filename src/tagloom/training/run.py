@@ -3,8 +3,12 @@
 import csv
 import hashlib
 import json
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -14,10 +18,8 @@ from rich.markup import escape
 from torch import nn
 
 import tagloom
-from tagloom.data import load_table
-from tagloom.data.audit import MIN_IMAGES
 from tagloom.data.table import LabelTable
-from tagloom.errors import DataError, RecipeError, TaggerError, TagloomError
+from tagloom.errors import TaggerError, TagloomError
 from tagloom.inference.folder import CARD_FILE, ONNX_FILE, SPEC_FILE, TaggerSpec, write_spec
 from tagloom.inference.thresholds import choose_thresholds
 from tagloom.losses import create_loss
@@ -36,7 +38,8 @@ from tagloom.training.optimiser import create_optimiser
 from tagloom.training.parts import Parts, cached_parts, image_parts
 from tagloom.training.plan import RunPlan, check_options
 from tagloom.training.signals import StopRequest
-from tagloom.training.tasks import SupervisedTask
+from tagloom.training.tables import Tables, load_tables
+from tagloom.training.tasks import Forward, Loss, SupervisedTask, Task
 from tagloom.training.validation import Scored, headline, score_batches
 
 BROKEN_FILE = "broken.csv"
@@ -54,6 +57,36 @@ class TrainingResult(NamedTuple):
     metrics: dict[str, dict[str, Any]]
 
 
+class Materials(NamedTuple):
+    """What a task is made of, once the data is there.
+
+    Attributes:
+        forward: Gives the logits of a batch's inputs.
+        loss: The recipe's.
+        batches: What is learned from.
+        classes: Label names, in the order of the logits.
+        device: Where it is computed.
+        stop: Whether somebody asked to stop.
+        log: What the run tells.
+    """
+
+    forward: Forward
+    loss: Loss
+    batches: Batches
+    classes: tuple[str, ...]
+    device: torch.device
+    stop: StopRequest
+    log: RunLog
+
+
+MakeTask: TypeAlias = Callable[[Materials], Task]
+
+
+def supervised(materials: Materials) -> Task:
+    """Make the task of plain training."""
+    return SupervisedTask(materials.forward, materials.loss)
+
+
 def train(
     plan: RunPlan,
     out: Path,
@@ -63,6 +96,7 @@ def train(
     cache_folder: Path,
     console: Console | None = None,
     tensorboard: bool = False,
+    make_task: MakeTask = supervised,
 ) -> TrainingResult:
     """Train a tagger and write its folder.
 
@@ -74,47 +108,39 @@ def train(
         cache_folder: Where features of frozen backbones are kept.
         console: Where progress is shown; None for silence.
         tensorboard: Also write TensorBoard events.
+        make_task: Makes what a step computes.
 
     Returns:
         The classes, and the metrics on validation data and on the part held aside.
     """
+    if plan.distill and make_task is supervised:
+        raise TagloomError(f"{out}: is the run of a student. Go on with: tagloom distill --resume --out {out}")
     _open_folder(out, resume)
     recipe = plan.recipe
     check_options(recipe)
-    table = load_table(plan.data, **plan.data_options)
-    val = load_table(plan.val, **plan.data_options).with_classes(table.classes) if plan.val else None
-    _check_tables(table, val, recipe)
+    tables = load_tables(plan)
+    table = tables.table
     place = pick_device(device)
     if not resume:
         plan.write(out)
-    seed = recipe.training.seed
     with StopRequest() as stop, RunLog(out, console, tensorboard) as log:
         size = {"images": len(table), "classes": len(table.classes)}
-        log.event("start", **size, device=str(place), version=tagloom.__version__)
-        torch.manual_seed(seed)
-        network = build_network(
-            backbone=recipe.backbone.name,
-            weights=recipe.backbone.weights,
-            head=recipe.head.name,
-            head_options=recipe.head.options,
-            classes=len(table.classes),
-            size=recipe.preprocess.size,
-            frozen=recipe.backbone.frozen,
-        )
-        if plan.start:
-            _start(network, plan, table, log)
+        where = {"device": str(place), "host": socket.gethostname(), "process": os.getpid()}
+        log.event("start", **size, **where, version=tagloom.__version__)
+        network = first_network(plan, table.classes, log)
         if recipe.task == "multi" and (np.diff(table.positive.indptr) == 1).all():
             log.say("[yellow]every image has exactly one label: did you mean --task single?[/]")
         make_parts = cached_parts if recipe.from_cache else image_parts
-        parts = make_parts(network, table, val, recipe, cache_folder=cache_folder, device=place, stop=stop, log=log)
+        parts = make_parts(network, tables, recipe, cache_folder=cache_folder, device=place, stop=stop, log=log)
         _note_broken(parts, out, log)
         # From a cache only the head is run; otherwise pictures go through the whole network.
         module: nn.Module = network.head if recipe.from_cache else network
         forward = cast(Head, network.head).classify if recipe.from_cache else network
         network.to(place)
+        loss = create_loss(recipe.loss.name, **recipe.loss.options)
         history = fit(
             module,
-            SupervisedTask(forward, create_loss(recipe.loss.name, **recipe.loss.options)),
+            make_task(Materials(forward, loss, parts.train, table.classes, place, stop, log)),
             parts.train,
             create_optimiser(
                 module,
@@ -126,7 +152,7 @@ def train(
             ),
             loop_settings(recipe),
             validate=lambda: _watch(parts, forward, recipe, place),
-            store=(store := CheckpointStore(out, _identity(plan, table, val))),
+            store=(store := CheckpointStore(out, _identity(plan, tables))),
             log=log,
             stop=stop,
             device=place,
@@ -141,14 +167,26 @@ def train(
     return TrainingResult(table.classes, metrics)
 
 
-def _start(network: TaggerNetwork, plan: RunPlan, table: LabelTable, log: RunLog) -> None:
-    """Begin from another tagger's weights."""
-    head = plan.recipe.head
-    folder = Path(cast(str, plan.start))
-    whole = start_from(network, folder, classes=table.classes, head=head.name, head_options=head.options)
-    log.event("start_from", folder=str(folder), head=whole)
-    if not whole:
-        log.say("[yellow]only the backbone is taken over: the labels, the head or its options differ[/]")
+def first_network(plan: RunPlan, classes: tuple[str, ...], log: RunLog) -> TaggerNetwork:
+    """Build a plan's network as it is before its first step."""
+    recipe = plan.recipe
+    torch.manual_seed(recipe.training.seed)
+    network = build_network(
+        backbone=recipe.backbone.name,
+        weights=recipe.backbone.weights,
+        head=recipe.head.name,
+        head_options=recipe.head.options,
+        classes=len(classes),
+        size=recipe.preprocess.size,
+        frozen=recipe.backbone.frozen,
+    )
+    if plan.start:
+        head = recipe.head
+        whole = start_from(network, Path(plan.start), classes=classes, head=head.name, head_options=head.options)
+        log.event("start_from", folder=plan.start, head=whole)
+        if not whole:
+            log.say("[yellow]only the backbone is taken over: the labels, the head or its options differ[/]")
+    return network
 
 
 def loop_settings(recipe: Recipe) -> LoopSettings:
@@ -180,28 +218,6 @@ def _open_folder(out: Path, resume: bool) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TagloomError(f"{out}: cannot be made ({error}). Name another --out.") from error
-
-
-def _check_tables(table: LabelTable, val: LabelTable | None, recipe: Recipe) -> None:
-    if len(table) < MIN_IMAGES:
-        raise DataError(f"{table.source}: {len(table)} image is too little to train on.")
-    for part in [table] if val is None else [table, val]:
-        if part.positive.nnz == 0:
-            raise DataError(f"{part.source}: no image has any label, so there is nothing to learn or to measure.")
-    if val is None and recipe.data.holdout == 0 and (recipe.training.patience or recipe.training.select == "best"):
-        raise RecipeError(
-            "training.select 'best' and training.patience need images to watch, and there are none: give a validation "
-            "table (--val), hold some aside (data.holdout), or set training.select=last and training.patience=0."
-        )
-    if recipe.task == "single":
-        for part in [table] if val is None else [table, val]:
-            counts = np.diff(part.positive.indptr)
-            if (counts != 1).any():
-                row = int(np.flatnonzero(counts != 1)[0])
-                raise DataError(
-                    f"{part.source}: {part.images[row]} has {counts[row]} labels, but task 'single' wants exactly one "
-                    "per image. Train with task: multi (--set task=multi), or mend the table."
-                )
 
 
 def _note_broken(parts: Parts, out: Path, log: RunLog) -> None:
@@ -274,6 +290,7 @@ def _finish(
             "training_table": plan.data,
             "validation_table": plan.val or "none",
             "started_from": plan.start or "none",
+            "distilled_from": f"teachers of the kinds {', '.join(plan.distill.kinds)}" if plan.distill else "none",
             "images_learned_from": parts.learned,
             "images_held_aside": parts.held_aside,
             "unreadable_images_left_out": len(parts.broken),
@@ -285,15 +302,20 @@ def _finish(
         version=tagloom.__version__,
     )
     save_weights(network, out)
+    if plan.export:
+        _export(network, out, recipe, log)
+    (out / CARD_FILE).write_text(model_card(spec), encoding="utf-8")
+    write_spec(spec, out)
+    return metrics
+
+
+def _export(network: TaggerNetwork, out: Path, recipe: Recipe, log: RunLog) -> None:
     log.say("[dim]writing model.onnx and checking it against torch …[/]")
     try:
         export_onnx(network, out / ONNX_FILE, size=recipe.preprocess.size)
     except TaggerError as error:  # the tagger is whole without it: it runs in torch
         log.event("export", problem=str(error))
         log.say(f"[yellow]no model.onnx was written: {escape(str(error))}[/]")
-    (out / CARD_FILE).write_text(model_card(spec), encoding="utf-8")
-    write_spec(spec, out)
-    return metrics
 
 
 def _thresholds(held: Scored | None, settings: ThresholdSettings, classes: int) -> NDArray[np.float32]:
@@ -303,14 +325,12 @@ def _thresholds(held: Scored | None, settings: ThresholdSettings, classes: int) 
     return choose_thresholds(*held, aim=settings.aim, value=settings.value if settings.aim == "precision" else None)
 
 
-def _identity(plan: RunPlan, table: LabelTable, val: LabelTable | None) -> str:
+def _identity(plan: RunPlan, tables: Tables) -> str:
     """Name a run by all that decides its result, so that no checkpoint is taken up by another."""
-    digest = hashlib.blake2b(json.dumps(plan.recipe.to_dict(), sort_keys=True).encode(), digest_size=16)
-    digest.update((plan.start or "").encode())
-    for part in [table] if val is None else [table, val]:
-        digest.update("\n".join([*part.images, "", *part.classes]).encode())
-        digest.update(f"\n{part.unlisted}\n".encode())
-        for pairs in (part.positive, part.exceptions):
-            if pairs is not None:
-                digest.update(pairs.indptr.tobytes() + pairs.indices.tobytes())
+    distill = None if plan.distill is None else asdict(plan.distill)
+    choices = [plan.recipe.to_dict(), plan.start or "", plan.classes, plan.images, distill]
+    digest = hashlib.blake2b(json.dumps(choices, sort_keys=True).encode(), digest_size=16)
+    digest.update(tables.aside.tobytes())
+    for part in [tables.table] if tables.val is None else [tables.table, tables.val]:
+        digest.update(part.fingerprint().encode())
     return digest.hexdigest()

@@ -12,8 +12,11 @@ class Interrupted(TagloomError):  # noqa: N818  it is no fault
     """The user or the system asked to stop; everything is saved."""
 
     def __init__(self, signal_number: int) -> None:
-        super().__init__("everything so far is saved.")
+        super().__init__(signal_number)  # exactly the arguments, so that pickling between processes works
         self.exit_code = 128 + signal_number
+
+    def __str__(self) -> str:
+        return "everything so far is saved."
 
 
 class StopRequest:

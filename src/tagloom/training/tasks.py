@@ -6,7 +6,10 @@ from typing import Protocol
 
 from torch import Tensor, device
 
+Forward = Callable[..., Tensor]
+"""From a batch's inputs to logits (B, N)."""
 Loss = Callable[[Tensor, Tensor, Tensor | None], Tensor]
+"""From logits, targets and known, (B, N) each, to a scalar."""
 
 
 @dataclass(frozen=True)
@@ -17,13 +20,16 @@ class Batch:
         inputs: Arguments of the network: pictures (B, H, W, 3), or the tensors of a cached summary.
         targets: (B, N), 1 for positive.
         known: (B, N) bool, false where the label is unknown; None when all are known.
-        rows: (B,) rows of the training table.
+        rows: (B,) rows of the table that the batches are made of.
+        mirrored: (B,) bool, whether each row is seen in its mirrored view; None when pictures are augmented anew, so
+            that no row is ever seen twice alike.
     """
 
     inputs: tuple[Tensor, ...]
     targets: Tensor
     known: Tensor | None
     rows: Tensor
+    mirrored: Tensor | None = None
 
     def to(self, place: device) -> "Batch":
         """Move everything that is computed on."""
@@ -32,6 +38,7 @@ class Batch:
             targets=self.targets.to(place, non_blocking=True),
             known=None if self.known is None else self.known.to(place, non_blocking=True),
             rows=self.rows,
+            mirrored=self.mirrored,
         )
 
 
@@ -45,7 +52,7 @@ class Task(Protocol):
 class SupervisedTask:
     """Plain training: the network's logits against the labels."""
 
-    def __init__(self, forward: Callable[..., Tensor], loss: Loss) -> None:
+    def __init__(self, forward: Forward, loss: Loss) -> None:
         self.forward = forward
         self.loss = loss
 

@@ -1,0 +1,81 @@
+"""What a plan leaves of its tables, and which images are held aside."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from tagloom.data.table import LabelTable
+from tagloom.errors import DataError
+from tagloom.recipe import recipe_from_dict
+from tagloom.training.plan import RunPlan
+from tagloom.training.tables import focus, hold_aside, load_tables
+
+RECIPE = recipe_from_dict({"data": {"holdout": 0.25}})
+
+
+@pytest.fixture
+def table() -> LabelTable:
+    positive = np.random.default_rng(0).random((40, 4)) < 0.3
+    return LabelTable(Path("photos"), [f"{row}.jpg" for row in range(40)], tuple("abcd"), csr_array(positive))
+
+
+def test_focus_keeps_classes_in_the_order_asked_and_all_images(table):
+    left, rows = focus(table, ("d", "b"), "all")
+    assert left.classes == ("d", "b")
+    assert rows.tolist() == list(range(40))
+    np.testing.assert_array_equal(left.targets(slice(None)), table.targets(slice(None))[:, [3, 1]])
+
+
+def test_focus_on_images_with_labels_keeps_exactly_those_that_have_one_of_the_classes(table):
+    left, rows = focus(table, ("d", "b"), "with-labels")
+    has = table.targets(slice(None))[:, [1, 3]].any(axis=1)
+    assert rows.tolist() == np.flatnonzero(has).tolist()
+    assert left.images == [table.images[row] for row in rows]
+    assert 0 < len(rows) < 40
+
+
+def test_unknown_labels_stay_unknown_in_focus(table):
+    unknown = csr_array(~table.positive.toarray() & (np.arange(4) == 3))
+    half = LabelTable(Path("photos"), table.images, table.classes, table.positive, exceptions=unknown)
+    left, rows = focus(half, ("d", "a"), "with-labels")
+    np.testing.assert_array_equal(left.known(slice(None)), half.known(rows)[:, [3, 0]])
+
+
+def test_a_teacher_holds_aside_what_its_student_holds_aside(scenes):
+    student = RunPlan(str(scenes / "train.csv"), str(scenes / "val.csv"), RECIPE)
+    whole = load_tables(student)
+    aside = {whole.table.images[row] for row in np.flatnonzero(whole.aside)}
+    assert len(aside) == 15
+    for classes in (whole.table.classes[:8], whole.table.classes[8:]):
+        for images in ("all", "with-labels"):
+            part = load_tables(RunPlan(student.data, student.val, RECIPE, classes=classes, images=images))
+            held = {part.table.images[row] for row in np.flatnonzero(part.aside)}
+            assert held == aside & set(part.table.images)
+            assert part.table.classes == part.val.classes == classes
+
+
+def test_nothing_is_held_aside_where_it_would_have_no_label(table):
+    assert hold_aside(table, RECIPE).sum() == 10
+    rare = LabelTable(Path("photos"), table.images, ("a",), csr_array(np.arange(40)[:, None] == 7))
+    assert not hold_aside(rare, RECIPE).any()
+    assert not hold_aside(table, recipe_from_dict({"data": {"holdout": 0.0}})).any()
+
+
+def test_classes_without_an_image_to_learn_from_are_named(tmp_path):
+    rows = "\n".join(f"{row}.jpg,cat" for row in range(8))
+    (tmp_path / "train.csv").write_text(f"image,labels\n{rows}\n")
+    (tmp_path / "classes.txt").write_text("cat\ndodo\nmoa\n")
+    plan = RunPlan(str(tmp_path / "train.csv"), None, RECIPE, classes=("dodo", "moa"))
+    with pytest.raises(DataError, match=r"train\.csv: no image to learn from has any of 'dodo', 'moa'"):
+        load_tables(plan)
+
+
+def test_a_validation_table_without_any_of_the_classes_measures_nothing(tmp_path):
+    rows = "\n".join(f"{row}.jpg,cat|dog" for row in range(8))
+    (tmp_path / "train.csv").write_text(f"image,labels\n{rows}\n")
+    (tmp_path / "val.csv").write_text("image,labels\n9.jpg,dog\n")
+    plan = RunPlan(str(tmp_path / "train.csv"), str(tmp_path / "val.csv"), RECIPE, classes=("cat",))
+    assert load_tables(plan).val is None
+    assert load_tables(RunPlan(plan.data, plan.val, RECIPE, classes=("dog",))).val is not None
