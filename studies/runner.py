@@ -5,6 +5,7 @@ that was stopped goes on where it was.
 """
 
 import json
+import shutil
 import statistics
 import time
 from collections.abc import Sequence
@@ -16,19 +17,36 @@ from rich.console import Console
 from tagloom.inference.folder import SPEC_FILE, read_spec
 from tagloom.recipe import load_recipe, override
 from tagloom.training.cache import default_cache_folder
+from tagloom.training.distill import distill
 from tagloom.training.log import LOG_FILE
-from tagloom.training.plan import RUN_FILE, RunPlan
+from tagloom.training.plan import RUN_FILE, Distillation, RunPlan
 from tagloom.training.run import train
+from tagloom.training.teachers import TEACHERS_FOLDER
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One row of a study: a recipe by name, what is changed in it, and the seeds to run."""
+    """One row of a study.
+
+    Attributes:
+        name: What the row is called.
+        recipe: A recipe by name.
+        settings: What is changed in it.
+        seeds: The seeds to run.
+        distill: How teachers take part; None for plain training.
+        teachers_of: An earlier variant with some of the same teachers, which are copied and not trained again.
+    """
 
     name: str
     recipe: str
     settings: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (0, 1, 2)
+    distill: Distillation | None = None
+    teachers_of: str | None = None
+
+    def folder(self, out: Path, seed: int) -> Path:
+        """Name the folder of a run."""
+        return _folder(out, self.name, seed)
 
 
 @dataclass(frozen=True)
@@ -57,17 +75,10 @@ def run_study(
     for variant in variants:
         folders, figures, seconds = [], [], []
         for seed in variant.seeds:
-            folder = out / f"{variant.name.replace(' ', '-').replace('/', '-')}-seed{seed}"
+            folder = variant.folder(out, seed)
             if not (folder / SPEC_FILE).exists():
-                recipe = override(load_recipe(variant.recipe), [*variant.settings, f"training.seed={seed}"])
                 console.rule(f"{variant.name}, seed {seed}")
-                train(
-                    RunPlan(data, val, recipe),
-                    folder,
-                    resume=(folder / RUN_FILE).exists(),
-                    cache_folder=default_cache_folder(),
-                    console=console,
-                )
+                _run(variant, seed, data, val, out, console)
             folders.append(folder)
             figures.append(read_spec(folder).metrics["validation"])
             seconds.append(_training_seconds(folder))
@@ -77,10 +88,30 @@ def run_study(
     return outcomes
 
 
+def _run(variant: Variant, seed: int, data: str, val: str, out: Path, console: Console) -> None:
+    """Run a variant with a seed, or go on with a run that was stopped."""
+    folder = variant.folder(out, seed)
+    recipe = override(load_recipe(variant.recipe), [*variant.settings, f"training.seed={seed}"])
+    plan = RunPlan(data, val, recipe, distill=variant.distill)
+    resume, cache = (folder / RUN_FILE).exists(), default_cache_folder()
+    if variant.distill is None:
+        train(plan, folder, resume=resume, cache_folder=cache, console=console)
+        return
+    if variant.teachers_of and not resume:
+        for teacher in sorted((_folder(out, variant.teachers_of, seed) / TEACHERS_FOLDER).glob("*-*")):
+            if teacher.name.partition("-")[0] in variant.distill.kinds:
+                shutil.copytree(teacher, folder / TEACHERS_FOLDER / teacher.name, dirs_exist_ok=True)
+    distill(plan, folder, resume=resume, cache_folder=cache, console=console)
+
+
+def _folder(out: Path, name: str, seed: int) -> Path:
+    return out / f"{name.replace(' ', '-').replace('/', '-')}-seed{seed}"
+
+
 def _training_seconds(folder: Path) -> float:
-    """Add up the seconds of the epochs, as the run's log has them."""
-    rows = [json.loads(line) for line in (folder / LOG_FILE).read_text(encoding="utf-8").splitlines()]
-    return float(sum(row["seconds"] for row in rows if row["event"] == "epoch"))
+    """Add up the seconds that the run's log and those of its teachers tell of: epochs, and asking the teachers."""
+    lines = [line for log in folder.rglob(LOG_FILE) for line in log.read_text(encoding="utf-8").splitlines()]
+    return float(sum(json.loads(line).get("seconds", 0.0) for line in lines))
 
 
 def _write(outcomes: Sequence[Outcome], out: Path, metrics: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """Ctrl-C and SIGTERM are noted and answered at a good moment; a second Ctrl-C is answered at once."""
 
 import os
+import pickle
 import signal
 import threading
 
@@ -35,6 +36,21 @@ def test_a_second_sigterm_changes_nothing():
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
         assert stop.signal_number == signal.SIGTERM
+
+
+def test_it_listens_again_where_somebody_else_put_a_handler_and_gives_back_the_first():
+    before = signal.getsignal(signal.SIGTERM)
+    with StopRequest() as stop:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        stop.listen()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.signal_number == signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_stop_can_be_told_to_another_process():
+    again = pickle.loads(pickle.dumps(Interrupted(signal.SIGTERM)))  # noqa: S301 - our own bytes
+    assert (again.exit_code, str(again)) == (143, "everything so far is saved.")
 
 
 def test_the_handlers_of_before_come_back():

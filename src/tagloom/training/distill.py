@@ -1,5 +1,6 @@
 """A distillation from table to student: the teachers of all parts, then one student that learns from all of them."""
 
+import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -101,6 +102,7 @@ def distill(
 def distill_task(teachers: list[Teacher], settings: Distillation, materials: Materials) -> DistillTask:
     """Make the student's task from the folders of its finished teachers."""
     batches, device = materials.batches, materials.device
+    started = time.monotonic()
     groups: dict[str, TeacherLogits] = {}
     for kind in settings.kinds:
         group = [teacher for teacher in teachers if teacher.kind == kind]
@@ -114,6 +116,7 @@ def distill_task(teachers: list[Teacher], settings: Distillation, materials: Mat
             groups[kind] = remember(merged, batches, device, progress)
         else:
             groups[kind] = online(merged)
+    materials.log.event("teachers", count=len(teachers), seconds=time.monotonic() - started)
     return DistillTask(materials.forward, materials.loss, groups, settings.weights)
 
 

@@ -44,6 +44,7 @@ def train_on_ray(
     ours = not ray.is_initialized()
     if ours:
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        stop.listen()  # Ray catches SIGTERM for itself, and would leave without a word
     try:
         threads = threads_each(jobs)
         task = ray.remote(train_teacher).options(

@@ -39,10 +39,14 @@ class StopRequest:
         if self.signal_number is not None:
             raise Interrupted(self.signal_number)
 
-    def __enter__(self) -> "StopRequest":
+    def listen(self) -> None:
+        """Catch the signals, also after somebody else put handlers of their own in our place."""
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._note)
+                self._before.setdefault(number, signal.signal(number, self._note))
+
+    def __enter__(self) -> "StopRequest":
+        self.listen()
         return self
 
     def __exit__(
