@@ -131,7 +131,9 @@ def errors(count: int) -> list[tuple[int, ImageError]]:
     return [(number, ImageError(f"{number}.jpg", "broken", "is cut off.")) for number in range(count)]
 
 
-@pytest.mark.parametrize(("broken", "count", "allowed"), [(0, 0, 0.05), (0, 10, 0.0), (5, 100, 0.05), (9, 10, 0.9)])
+@pytest.mark.parametrize(
+    ("broken", "count", "allowed"), [(0, 0, 0.05), (0, 10, 0.0), (5, 100, 0.05), (9, 10, 0.9), (9, 10, 1.0)]
+)
 def test_a_share_up_to_the_allowed_one_passes(broken, count, allowed):
     check_broken(errors(broken), count, allowed, "table.csv")
 

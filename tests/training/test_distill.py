@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from tagloom.data import load_table
-from tagloom.errors import RecipeError, TaggerError, TagloomError
+from tagloom.errors import DataError, RecipeError, TaggerError, TagloomError
 from tagloom.inference.folder import SPEC_FILE, read_spec
 from tagloom.inference.predictor import load
 from tagloom.models.tagger import load_network
@@ -358,12 +358,51 @@ def test_a_teacher_that_fails_is_named_and_the_others_go_on(plan, feature_cache,
     assert (tmp_path / "run" / SPEC_FILE).exists()
 
 
+@pytest.mark.parametrize("recipe", [QUICK, TINY | {"preprocess": {"size": 64}}], ids=["features", "pictures"])
+def test_broken_images_are_judged_by_the_whole_table(scenes, tmp_path, recipe):
+    photos = Path(shutil.copytree(scenes, tmp_path / "photos"))
+    pictures = sorted((photos / "images").glob("train_*.jpg"))
+    for picture in pictures[:2]:
+        picture.write_bytes(b"no picture")
+    settings = Distillation(1, kinds=("random",), k=12)
+    plan = RunPlan(str(photos / "train.csv"), None, recipe_from_dict(recipe), export=False, distill=settings)
+    distill(plan, tmp_path / "run", cache_folder=tmp_path / "cache")
+    left_out = [read_spec(folder).data for folder in (tmp_path / "run" / "teachers").iterdir()]
+    shares = [
+        data["unreadable_images_left_out"] / (data["images_learned_from"] + data["images_held_aside"])
+        for data in left_out
+    ]
+    assert max(shares) > 0.05, "more than a run of its own would allow"
+    for picture in pictures[2:5]:
+        picture.write_bytes(b"no picture")
+    with pytest.raises(DataError, match="5 of 60 images cannot be read"):
+        distill(plan, tmp_path / "again", cache_folder=tmp_path / "cache")
+    assert not (tmp_path / "again" / "teachers").exists(), "no teacher was begun"
+    # The message's own advice works at once, in the same folder.
+    more = replace(plan.recipe, data=replace(plan.recipe.data, max_broken=0.2))
+    fewer = replace(plan, recipe=more, distill=replace(settings, k=1))
+    distill(fewer, tmp_path / "again", cache_folder=tmp_path / "cache")
+
+
 def test_labels_that_share_a_softmax_cannot_be_parted(scenes, tmp_path):
     content = {"task": "single", "loss": {"name": "cross-entropy"}, "training": {"metric": "top1"}}
     plan = RunPlan(str(scenes / "train.csv"), None, recipe_from_dict(content), distill=Distillation(1))
     with pytest.raises(RecipeError, match="every label has a score of its own"):
         distill(plan, tmp_path / "run", cache_folder=tmp_path)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_part_that_nobody_can_learn_is_refused_and_fewer_parts_can_be_had_at_once(scenes, tmp_path):
+    photos = Path(shutil.copytree(scenes, tmp_path / "photos"))
+    classes = load_table(photos / "train.csv").classes
+    (photos / "classes.txt").write_text("\n".join([*classes, "dodo"]))
+    recipe = recipe_from_dict(QUICK)
+    plan = RunPlan(str(photos / "train.csv"), None, recipe, export=False, distill=Distillation(1, ("random",), k=25))
+    with pytest.raises(DataError, match=r"has any of 'dodo'.*--k 24"):
+        distill(plan, tmp_path / "run", cache_folder=tmp_path / "cache")
+    assert not (tmp_path / "run").exists()
+    distill(replace(plan, distill=Distillation(1, ("random",), k=2)), tmp_path / "run", cache_folder=tmp_path / "cache")
+    assert "dodo" in read_spec(tmp_path / "run").classes
 
 
 def test_more_parts_than_labels_are_refused(plan, tmp_path):

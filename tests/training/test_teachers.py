@@ -1,6 +1,5 @@
 """The teachers of a distillation: how labels are parted, noted and taken up, and what each teacher is trained with."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from tagloom.models.heads import create_head
 from tagloom.recipe import recipe_from_dict
 from tagloom.training.plan import Distillation, RunPlan
 from tagloom.training.tables import Tables
-from tagloom.training.teachers import PARTS_FILE, fit_recipe, keep_parts, list_teachers, part_labels
+from tagloom.training.teachers import PARTS_FILE, fit_recipe, list_teachers, part_labels, read_parts, write_parts
 
 CLASSES = tuple("abcdefgh")
 
@@ -51,17 +50,18 @@ def test_every_kind_parts_all_labels_in_its_own_way():
 
 
 def test_parts_are_noted_and_taken_up_as_they_were_noted(tmp_path):
-    table, settings = make_table(), plan_with().distill
-    parts = keep_parts(tmp_path, table, settings, seed=0)
-    assert keep_parts(tmp_path, table, settings, seed=99) == parts, "not computed again"
-    assert json.loads((tmp_path / PARTS_FILE).read_text())["parts"] == parts
+    table = make_table()
+    assert read_parts(tmp_path, table) is None
+    parts = part_labels(table, plan_with().distill, seed=0)
+    write_parts(tmp_path, table, parts)
+    assert read_parts(tmp_path, table) == parts
     assert {path.name for path in tmp_path.iterdir()} == {PARTS_FILE}
     with pytest.raises(TagloomError, match=r"labels of t\.csv have changed"):
-        keep_parts(tmp_path, make_table(seed=1), settings, seed=0)
+        read_parts(tmp_path, make_table(seed=1))
     for content in ("{", "[]", '{"parts": 3, "table": ""}'):
         (tmp_path / PARTS_FILE).write_text(content)
         with pytest.raises(TagloomError, match="Delete it to part them again"):
-            keep_parts(tmp_path, table, settings, seed=0)
+            read_parts(tmp_path, table)
 
 
 def test_a_teacher_is_an_ordinary_run_of_its_part():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tagloom.cli.arguments import Data, DataOptions, Device, needs_train, read_pairs, read_table, write_json
+from tagloom.cli.train import show_figures
 from tagloom.errors import TagloomError
 from tagloom.terminal import open_console, warn
 
@@ -104,7 +105,6 @@ def distill(
     with needs_train("distilling"):
         from tagloom.training.distill import distill as run_distillation
     from tagloom.recipe import load_recipe, override
-    from tagloom.report.metrics import render_metrics
     from tagloom.training.cache import default_cache_folder
     from tagloom.training.plan import RunPlan
     from tagloom.training.signals import Interrupted
@@ -139,10 +139,7 @@ def distill(
     except Interrupted:
         warn(f"stopped on request. Go on with: tagloom distill --resume --out {out}")
         raise
-    part, metrics = next(iter(result.metrics.items()), (None, None))
-    if metrics:
-        console.print(f"\n[bold]{'Validation data' if part == 'validation' else 'Images held aside from training'}[/]")
-        render_metrics(metrics, result.classes, console)
+    show_figures(result, console)
     console.print(f"\nThe student is in [bold]{out}[/]. Try: tagloom predict {out} photo.jpg")
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -10,6 +10,11 @@ from rich.markup import escape
 from tagloom.cli.arguments import DataOptions, Device, needs_train, read_pairs
 from tagloom.errors import RecipeError, TagloomError
 from tagloom.terminal import open_console, warn
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tagloom.training.run import TrainingResult
 
 
 def train(
@@ -45,7 +50,6 @@ def train(
     with needs_train("training"):
         from tagloom.training.run import train as run_training
     from tagloom.recipe import for_task, load_recipe, override
-    from tagloom.report.metrics import render_metrics
     from tagloom.training.cache import default_cache_folder
     from tagloom.training.plan import RunPlan
     from tagloom.training.signals import Interrupted
@@ -79,11 +83,17 @@ def train(
     except Interrupted:
         warn(f"stopped on request. Go on with: tagloom train --resume --out {out}")
         raise
-    part, metrics = next(iter(result.metrics.items()), (None, None))
-    if metrics:
+    show_figures(result, console)
+    console.print(f"\nThe tagger is in [bold]{out}[/]. Try: tagloom predict {out} photo.jpg")
+
+
+def show_figures(result: "TrainingResult", console: "Console") -> None:
+    """Print what a training came to, on validation data or else on the images held aside."""
+    from tagloom.report.metrics import render_metrics
+
+    for part, metrics in list(result.metrics.items())[:1]:
         console.print(f"\n[bold]{'Validation data' if part == 'validation' else 'Images held aside from training'}[/]")
         render_metrics(metrics, result.classes, console)
-    console.print(f"\nThe tagger is in [bold]{out}[/]. Try: tagloom predict {out} photo.jpg")
 
 
 def demo(

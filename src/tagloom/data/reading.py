@@ -89,7 +89,7 @@ def read_pictures(
 
 def check_broken(broken: list[tuple[int, ImageError]], count: int, allowed: float, source: str) -> None:
     """Refuse to go on when too many images cannot be read, or all: then it is not the images that are wrong."""
-    if not broken or len(broken) <= allowed * count < count:
+    if len(broken) <= allowed * count and (len(broken) < count or not broken):
         return
     shown = "\n  ".join(str(error) for _, error in broken[:5])
     more = f"\n  … and {len(broken) - 5} more" if len(broken) > 5 else ""

@@ -20,14 +20,14 @@ from tagloom.training.checkpoint import CHECKPOINT_FOLDER
 from tagloom.training.distillation import DistillTask, MergedTeachers, TeacherLogits, merge_order, online, remember
 from tagloom.training.jobs import train_locally
 from tagloom.training.log import RunLog
-from tagloom.training.parts import cached_parts
+from tagloom.training.parts import cached_parts, image_parts
 from tagloom.training.plan import RUN_FILE, Distillation, RunPlan, check_options
 from tagloom.training.ray_jobs import train_on_ray
 from tagloom.training.run import Materials, TrainingResult, first_network, train
 from tagloom.training.signals import StopRequest
 from tagloom.training.tables import Tables, load_tables
 from tagloom.training.tasks import Forward
-from tagloom.training.teachers import PARTS_FILE, Teacher, keep_parts, list_teachers
+from tagloom.training.teachers import PARTS_FILE, Teacher, list_teachers, part_labels, read_parts, write_parts
 
 Engine: TypeAlias = Literal["local", "ray"]
 ENGINES = {"local": train_locally, "ray": train_on_ray}
@@ -66,20 +66,24 @@ def distill(
     """
     settings = _check(plan, out, resume, jobs)
     tables = load_tables(plan)
+    table, seed = tables.table, plan.recipe.training.seed
+    parts = read_parts(out, table) or part_labels(table, settings, seed)
+    teachers = list_teachers(plan, tables, parts, out)
+    unfinished = [teacher for teacher in teachers if not _is_finished(teacher)]
     out.mkdir(parents=True, exist_ok=True)
     plan.write(out)
-    parts = keep_parts(out, tables.table, settings, plan.recipe.training.seed)
-    teachers = list_teachers(plan, tables, parts, out)
-    for teacher in teachers:
-        _open_folder(teacher)
-    unfinished = [teacher for teacher in teachers if not (teacher.folder / SPEC_FILE).exists()]
     with StopRequest() as stop:
         if unfinished:
             if console is not None and (out / CHECKPOINT_FOLDER).exists():
                 names = ", ".join(teacher.name for teacher in unfinished)
                 console.print(f"[yellow]the student has begun, but its teachers {names} are missing: training them[/]")
-            if plan.recipe.from_cache:
-                _extract_once(plan, tables, out, device, cache_folder, stop, console)
+            _look_once(plan, tables, out, device, cache_folder, stop, console)
+        # Noted only now: whatever was refused so far can be mended and begun anew in the same folder.
+        write_parts(out, table, parts)
+        for teacher in unfinished:
+            teacher.folder.mkdir(parents=True, exist_ok=True)
+            teacher.plan.write(teacher.folder)
+        if unfinished:
             with Board(teachers, console) as board:
                 errors = ENGINES[engine](
                     unfinished, jobs=jobs, device=device, cache_folder=cache_folder, stop=stop, tell=board.tell
@@ -167,8 +171,8 @@ def _check(plan: RunPlan, out: Path, resume: bool, jobs: int) -> Distillation:
     return plan.distill
 
 
-def _open_folder(teacher: Teacher) -> None:
-    """Make a teacher's folder ready for its training; one that holds another teacher is refused, not overwritten."""
+def _is_finished(teacher: Teacher) -> bool:
+    """Whether a teacher need not be trained; a folder that holds another teacher is refused, not overwritten."""
     if (teacher.folder / RUN_FILE).exists():
         try:
             RunPlan.read(teacher.folder).check_same(teacher.plan)
@@ -177,25 +181,24 @@ def _open_folder(teacher: Teacher) -> None:
                 f"{teacher.folder}: is not the teacher that this run wants ({error}) Delete this folder to train the "
                 "teacher again."
             ) from error
-    else:
-        teacher.folder.mkdir(parents=True, exist_ok=True)
-        teacher.plan.write(teacher.folder)
+    return (teacher.folder / SPEC_FILE).exists()
 
 
-def _extract_once(
+def _look_once(
     plan: RunPlan, tables: Tables, out: Path, device: str, cache: Path, stop: StopRequest, console: Console | None
 ) -> None:
-    """Fill the feature cache with all that teachers and student will ask of it, before any of them starts."""
-    # Whatever a teacher learns from must be there in both views; which images that is differs between teachers.
+    """Read all images before any teacher starts: too many broken ones are refused, features go into the cache."""
+    # Whatever a teacher learns from must be cached in both views; which images that is differs between teachers.
     everything = tables._replace(aside=np.zeros_like(tables.aside))
     recipe = replace(
         plan.recipe,
         data=replace(plan.recipe.data, holdout=0.0),
         training=replace(plan.recipe.training, standardise=False),
     )
+    look = cached_parts if recipe.from_cache else image_parts
     with RunLog(out, console) as log:
         network = first_network(plan, tables.table.classes, log)
-        cached_parts(network, everything, recipe, cache_folder=cache, device=pick_device(device), stop=stop, log=log)
+        look(network, everything, recipe, cache_folder=cache, device=pick_device(device), stop=stop, log=log)
 
 
 def _failed(errors: dict[str, str], count: int, out: Path) -> str:

@@ -59,20 +59,36 @@ def part_labels(table: LabelTable, settings: Distillation, seed: int) -> Parts:
     return parts
 
 
-def keep_parts(out: Path, table: LabelTable, settings: Distillation, seed: int) -> Parts:
-    """Part the labels and note the parts in a folder, or take up those that were noted there.
+def write_parts(out: Path, table: LabelTable, parts: Parts) -> None:
+    """Note in a folder how the labels of a table are parted."""
+    partial = out / (PARTS_FILE + ".partial")
+    content = {"table": table.fingerprint(), "parts": parts}
+    partial.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
+    partial.replace(out / PARTS_FILE)
 
-    The graph's parts are not computed again, so that a run that is resumed on another machine, whose sums may round
-    otherwise, has the same teachers.
+
+def read_parts(out: Path, table: LabelTable) -> Parts | None:
+    """Read how the labels of a table were parted, or None when nothing is noted yet.
+
+    A run that is resumed takes them up and does not part anew, so that it has the same teachers even on a machine
+    whose sums round otherwise.
     """
     path = out / PARTS_FILE
-    if path.is_file():
-        return _read_parts(path, table)
-    parts = part_labels(table, settings, seed)
-    partial = path.with_suffix(".partial")
-    content = {"table": table.fingerprint(), "seed": seed, "parts": parts}
-    partial.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
-    partial.replace(path)
+    if not path.is_file():
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        noted, kinds = content["table"], content["parts"]
+        parts = {str(kind): [[str(name) for name in part] for part in found] for kind, found in kinds.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise TagloomError(
+            f"{path}: cannot be read as the parts of the labels ({error}). Delete it to part them again."
+        ) from error
+    if noted != table.fingerprint():
+        raise TagloomError(
+            f"{path}: the labels of {table.source} have changed since they were parted, so the teachers no longer fit. "
+            "Bring the table back, or distil into another --out."
+        )
     return parts
 
 
@@ -82,11 +98,16 @@ def list_teachers(plan: RunPlan, tables: Tables, parts: Parts, out: Path) -> lis
     Args:
         plan: The student's.
         tables: The student's.
-        parts: What `keep_parts` gives.
+        parts: Class names of each part, by kind.
         out: The student's folder.
     """
     settings = cast(Distillation, plan.distill)
-    recipe = replace(plan.recipe, training=replace(plan.recipe.training, epochs=settings.teacher_epochs))
+    recipe = replace(
+        plan.recipe,
+        # Few images may be a large share of a part's; whether too many are broken is judged by the whole table.
+        data=replace(plan.recipe.data, max_broken=1.0),
+        training=replace(plan.recipe.training, epochs=settings.teacher_epochs),
+    )
     teachers = []
     for kind, found in parts.items():
         for number, part in enumerate(found, start=1):
@@ -149,22 +170,3 @@ def _rows(values: Any, chosen: list[int], classes: int, name: str) -> list[Any]:
             "teachers: give one value per class, or leave it out."
         )
     return [values[place] for place in chosen]
-
-
-def _read_parts(path: Path, table: LabelTable) -> Parts:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        parts = {
-            str(kind): [[str(name) for name in part] for part in found] for kind, found in content["parts"].items()
-        }
-        noted = content["table"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise TagloomError(
-            f"{path}: cannot be read as the parts of the labels ({error}). Delete it to part them again."
-        ) from error
-    if noted != table.fingerprint():
-        raise TagloomError(
-            f"{path}: the labels of {table.source} have changed since they were parted, so the teachers no longer fit. "
-            "Bring the table back, or distil into another --out."
-        )
-    return parts
