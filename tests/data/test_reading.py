@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from tagloom.data.images import open_image
-from tagloom.data.reading import check_broken, read_pictures
+from tagloom.data.reading import check_broken, read_pictures, work_on_pictures
 from tagloom.data.transforms import Preprocess, decode_size, prepare
 from tagloom.errors import DataError, ImageError
 
@@ -125,6 +125,27 @@ def test_a_fault_in_the_sources_reaches_the_caller(pictures):
 
     with pytest.raises(RuntimeError, match="caught fire"):
         list(read_pictures(sources(), PREPROCESS, batch_size=1))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_work_is_done_in_the_reading_threads_and_given_in_order(pictures, threads):
+    def work(batch):
+        time.sleep(0.01 * (len(pictures) - batch.places[0]) / len(pictures))  # the first takes longest
+        return threading.current_thread().name, batch.places
+
+    done = list(work_on_pictures(pictures, PREPROCESS, work, batch_size=2, threads=threads))
+    assert [place for _, places in done for place in places] == list(range(10))
+    names = {name for name, _ in done}
+    assert len(names) == threads
+    assert all(name.startswith("tagloom-read") for name in names)
+
+
+def test_a_fault_in_the_work_reaches_the_caller(pictures):
+    def work(batch):
+        raise RuntimeError("the network caught fire")
+
+    with pytest.raises(RuntimeError, match="caught fire"):
+        list(work_on_pictures(pictures, PREPROCESS, work))
 
 
 def errors(count: int) -> list[tuple[int, ImageError]]:

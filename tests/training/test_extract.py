@@ -150,7 +150,7 @@ def test_a_check_that_refuses_comes_before_any_work(network, paths, root, monkey
 
 
 def test_a_stop_keeps_what_was_computed(network, paths, root, monkeypatch):
-    monkeypatch.setattr(extract, "BATCH_IMAGES", 4)
+    monkeypatch.setattr(extract, "CORE_IMAGES", 4)
     stop = StopRequest()
 
     def progress(done, total):
@@ -163,7 +163,7 @@ def test_a_stop_keeps_what_was_computed(network, paths, root, monkeypatch):
 
 
 def test_shards_are_written_along_the_way(network, paths, root, monkeypatch):
-    monkeypatch.setattr(extract, "BATCH_IMAGES", 2)
+    monkeypatch.setattr(extract, "CORE_IMAGES", 2)
     monkeypatch.setattr(extract, "SHARD_IMAGES", 4)
     run(network, paths, root)
     assert len(list((root / "features").rglob("*.keys"))) == 3

@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -18,6 +18,7 @@ from tagloom.errors import DataError, ImageError
 
 Source = str | os.PathLike[str] | bytes | Image.Image | NDArray[np.uint8]
 S = TypeVar("S", bound=Source)
+R = TypeVar("R")
 
 MAX_BROKEN_SHARE = 0.05
 """Above this share of unreadable images it is the paths or the disk that are wrong, so work stops early."""
@@ -47,8 +48,26 @@ def read_pictures(
         sources: Paths, encoded bytes, PIL images or uint8 arrays (H, W, 3); may be a generator.
         preprocess: Size and fit.
         batch_size: Pictures per batch, unreadable ones included.
-        threads: Decoding threads. Pillow releases the interpreter lock, so threads do run side by side.
+        threads: Decoding threads, of which each reads a batch. Pillow releases the interpreter lock, so threads do run
+            side by side.
         flip: Give mirror images.
+    """
+    return work_on_pictures(sources, preprocess, lambda batch: batch, batch_size=batch_size, threads=threads, flip=flip)
+
+
+def work_on_pictures(
+    sources: Iterable[Source],
+    preprocess: Preprocess,
+    work: Callable[[PictureBatch], R],
+    *,
+    batch_size: int = 32,
+    threads: int = 2,
+    flip: bool = False,
+) -> Iterator[R]:
+    """As `read_pictures`, and in the same thread do something with each batch; give what came of it, in order.
+
+    Threads that each read and compute keep all cores busy where one that computes on all cores, beside others that
+    read, loses a quarter of the time to waiting.
     """
     enough = decode_size(preprocess)
 
@@ -59,32 +78,33 @@ def read_pictures(
             return error
         return pixels[:, ::-1] if flip else pixels
 
-    with ThreadPoolExecutor(max(1, threads), thread_name_prefix="tagloom-read") as pool:
-        waiting: deque[list[Future[NDArray[np.uint8] | ImageError]]] = deque()
+    def do(first: int, chunk: list[Source]) -> R:
+        results = list(enumerate(map(read, chunk), first))
+        good = [(place, pixels) for place, pixels in results if isinstance(pixels, np.ndarray)]
+        return work(
+            PictureBatch(
+                places=[place for place, _ in good],
+                pixels=_stack([pixels for _, pixels in good], preprocess.size),
+                errors=[(place, error) for place, error in results if isinstance(error, ImageError)],
+            )
+        )
+
+    threads = max(1, threads)
+    with ThreadPoolExecutor(threads, thread_name_prefix="tagloom-read") as pool:
+        waiting: deque[Future[R]] = deque()
         batches = _chunks(sources, batch_size)
         first = 0
         try:
             while True:
-                while len(waiting) < 3 and (chunk := next(batches, None)):
-                    waiting.append([pool.submit(read, source) for source in chunk])
+                while len(waiting) <= threads and (chunk := next(batches, None)):
+                    waiting.append(pool.submit(do, first, chunk))
+                    first += len(chunk)
                 if not waiting:
                     return
-                results = [future.result() for future in waiting.popleft()]
-                good = [
-                    (place, pixels) for place, pixels in enumerate(results, first) if isinstance(pixels, np.ndarray)
-                ]
-                yield PictureBatch(
-                    places=[place for place, _ in good],
-                    pixels=_stack([pixels for _, pixels in good], preprocess.size),
-                    errors=[
-                        (place, error) for place, error in enumerate(results, first) if isinstance(error, ImageError)
-                    ],
-                )
-                first += len(results)
+                yield waiting.popleft().result()
         finally:
-            for futures in waiting:
-                for future in futures:
-                    future.cancel()
+            for future in waiting:
+                future.cancel()
 
 
 def check_broken(broken: list[tuple[int, ImageError]], count: int, allowed: float, source: str) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from tagloom.data.images import content_hash
-from tagloom.data.reading import read_pictures
+from tagloom.data.reading import PictureBatch, read_pictures, work_on_pictures
 from tagloom.data.transforms import Preprocess
 from tagloom.errors import ImageError, TaggerError, TagloomError
 from tagloom.inference.onnx import OnnxNetwork, usable_cores
@@ -27,6 +27,7 @@ from tagloom.training.signals import StopRequest
 
 SHARD_IMAGES = 1024
 BATCH_IMAGES = 32
+CORE_IMAGES = 8  # where each core has a batch of its own: as quick as more, and it bounds memory on many cores
 Extract = Callable[[NDArray[np.uint8]], list[NDArray[np.float32]]]
 Progress = Callable[[int, int], None]
 
@@ -123,15 +124,18 @@ def _content_keys(paths: Sequence[Path]) -> tuple[list[str | None], dict[int, Im
 
 
 def _extractor(network: TaggerNetwork, preprocess: Preprocess, exported: Path, device: torch.device) -> Extract:
-    """Make the function that runs the backbone: ONNX Runtime on CPUs, torch elsewhere and for what has no ONNX form."""
+    """Make the function that runs the backbone: ONNX Runtime on CPUs, torch elsewhere and for what has no ONNX form.
+
+    The ONNX network takes one core for each call, so that `_summaries` can call it on all cores at once.
+    """
     summariser = Summariser(network).eval()
     if device.type == "cpu":
         if exported.is_file():
             with suppress(TaggerError):
-                return OnnxNetwork(exported)
+                return OnnxNetwork(exported, threads=1)
         with suppress(TaggerError):
             _export(summariser, exported, preprocess.size)
-            return OnnxNetwork(exported)
+            return OnnxNetwork(exported, threads=1)
     summariser.to(device)
 
     @torch.inference_mode()
@@ -180,11 +184,10 @@ def _fill(
             done.clear()
             parts.clear()
 
-    sources = (path_of[key] for key in todo)
     finished = 0
-    for batch in read_pictures(sources, preprocess, batch_size=BATCH_IMAGES, threads=usable_cores(), flip=flip):
+    for batch, summary in _summaries(run, [path_of[key] for key in todo], preprocess, flip):
         if batch.places:
-            parts.append(run(batch.pixels))
+            parts.append(summary)
             done.extend(todo[place] for place in batch.places)
         broken.update((todo[place], error) for place, error in batch.errors)
         finished += len(batch.places) + len(batch.errors)
@@ -194,3 +197,19 @@ def _fill(
         stop.leave_if_requested()
     flush()
     return broken
+
+
+def _summaries(
+    run: Extract, paths: list[Path], preprocess: Preprocess, flip: bool
+) -> Iterator[tuple[PictureBatch, list[NDArray[np.float32]]]]:
+    """Read images and run them through the backbone, batch by batch, in order."""
+    cores = usable_cores()
+    if isinstance(run, OnnxNetwork):
+
+        def work(batch: PictureBatch) -> tuple[PictureBatch, list[NDArray[np.float32]]]:
+            return batch, run(batch.pixels) if batch.places else []
+
+        yield from work_on_pictures(paths, preprocess, work, batch_size=CORE_IMAGES, threads=cores, flip=flip)
+    else:
+        for batch in read_pictures(paths, preprocess, batch_size=BATCH_IMAGES, threads=cores, flip=flip):
+            yield batch, run(batch.pixels) if batch.places else []
