@@ -92,6 +92,7 @@ def explain(
         raise TagloomError("say what to explain: tagloom explain --experts RUN DATA")
     with needs_train("looking inside a tagger"):
         from tagloom.explain.experts import expert_load
+    from tagloom.inference.predictor import find_folder
     from tagloom.report.drawing import check_drawable
     from tagloom.report.experts import draw_experts, render_experts
 
@@ -101,7 +102,7 @@ def explain(
     pictures = _pictures(data, data_option)
     chosen = [pictures[place * len(pictures) // limit] for place in range(limit)] if len(pictures) > limit else pictures
     with show_progress(console, "looking at pictures") as progress:
-        load = expert_load(Path(run), chosen, device=device, progress=progress)
+        load = expert_load(find_folder(run), chosen, device=device, progress=progress)
     render_experts(load, console)
     for error in load.broken:
         warn(f"left out: {error}")
@@ -128,7 +129,7 @@ def hard(
     over the true images of each class.
     """
     from tagloom.inference.hard import find_hard
-    from tagloom.inference.predictor import load
+    from tagloom.inference.predictor import find_folder, load
     from tagloom.report.hard import draw_hard, render_hard
 
     if plot and plot.suffix.lower() != ".png":
@@ -142,7 +143,7 @@ def hard(
         with needs_train("α of a layover tagger"):
             from tagloom.explain.mixing import mixing_amounts
         with show_progress(console, "mixing amounts") as progress:
-            found = mixing_amounts(Path(run), report.paths, device=device, progress=progress)
+            found = mixing_amounts(find_folder(run), report.paths, device=device, progress=progress)
         if found is not None:
             report = report.with_alpha(found[1].sum(axis=1))
     render_hard(report, console, most_classes=None if every else 10)

@@ -124,7 +124,7 @@ def load(folder: str | os.PathLike[str], *, device: str = "auto") -> Tagger:
         device: "auto" runs an exported tagger in ONNX Runtime unless there is a GPU; "cpu", "cuda", … run it in torch
             where that is needed.
     """
-    place = _from_hub(str(folder)) if str(folder).startswith(HUB_PREFIX) else Path(folder)
+    place = find_folder(folder)
     spec = read_spec(place)
     exported = place / ONNX_FILE
     on_cpu = device == "cpu" or (device == "auto" and not _has_gpu())
@@ -135,6 +135,11 @@ def load(folder: str | os.PathLike[str], *, device: str = "auto") -> Tagger:
         why = f"device {device}" if exported.is_file() else f"{place} has no {ONNX_FILE}; running it from its weights"
         raise MissingExtraError(why, "train")
     return Tagger(spec, _torch_run(place, spec, device), "torch")
+
+
+def find_folder(name: str | os.PathLike[str]) -> Path:
+    """Give the tagger folder that a name stands for; one on the hub, "hf-hub:owner/name", is fetched first."""
+    return _from_hub(str(name)) if str(name).startswith(HUB_PREFIX) else Path(name)
 
 
 def _torch_run(folder: Path, spec: TaggerSpec, device: str) -> Run:
