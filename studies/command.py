@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from runner import Variant, run_study
+from runner import Outcome, Variant, run_study
 from tagloom.data import load_table
 from tagloom.data.writing import write_table
 
@@ -15,7 +15,7 @@ def study(
     variants: Callable[[str], Sequence[Variant]],
     out: str,
     metrics: Sequence[str] = ("mAP", "CF1", "OF1"),
-) -> None:
+) -> tuple[list[Outcome], str]:
     """Run a study on a training and a validation table from the command line.
 
     Args:
@@ -23,6 +23,9 @@ def study(
         variants: Makes the rows of the study for a training table.
         out: Where the runs go by default.
         metrics: Columns of the table.
+
+    Returns:
+        What came out, and the validation table.
     """
     arguments = _arguments(description, out)
     arguments.add_argument("data", help="training table")
@@ -32,7 +35,7 @@ def study(
     chosen = _chosen(variants(given.data), given.only)
     if given.seed is not None:
         chosen = [replace(variant, seeds=(given.seed,)) for variant in chosen if given.seed in variant.seeds]
-    run_study(chosen, data=given.data, val=given.val, out=given.out, metrics=metrics)
+    return run_study(chosen, data=given.data, val=given.val, out=given.out, metrics=metrics), given.val
 
 
 def tuning(description: str | None, variants: Sequence[Variant], out: str) -> None:
