@@ -8,6 +8,7 @@ import numpy as np
 from tagloom.data.formats.fields import join_labels
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
+from tagloom.files import whole_file
 
 CLASSES_FILE = "classes.txt"
 
@@ -22,7 +23,7 @@ def write_table(table: LabelTable, path: Path) -> Path:
     if not table.known(np.arange(len(table))).all():
         raise DataError(f"{table.source}: has labels that are unknown, and a list of labels cannot say so.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with whole_file(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["image", "labels"])
         for row in range(len(table)):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tagloom.data.transforms import Preprocess
 from tagloom.errors import TaggerError, TagloomError
+from tagloom.files import whole_file
 from tagloom.settings import fill
 
 SPEC_FILE = "tagger.json"
@@ -69,9 +70,8 @@ class TaggerSpec:
 
 def write_spec(spec: TaggerSpec, folder: Path) -> None:
     """Write `tagger.json` in one step that leaves no half-written file."""
-    partial = folder / (SPEC_FILE + ".partial")
-    partial.write_text(json.dumps(asdict(spec), indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
-    partial.replace(folder / SPEC_FILE)
+    with whole_file(folder / SPEC_FILE) as partial:
+        partial.write_text(json.dumps(asdict(spec), indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
 
 
 def read_spec(folder: Path) -> TaggerSpec:

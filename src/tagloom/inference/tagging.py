@@ -4,13 +4,13 @@ import csv
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 from tagloom.data.formats.fields import join_labels
 from tagloom.data.images import find_images
 from tagloom.errors import DataError, ImageError
+from tagloom.files import whole_file
 from tagloom.inference.predictor import Tag, Tagger
 
 
@@ -47,18 +47,12 @@ def write_tags(rows: Iterable[tuple[Path, list[Tag]]], path: Path) -> int:
     if path.suffix not in (".csv", ".jsonl"):
         raise DataError(f"{path}: tags are written as .csv or .jsonl; end the name in one of these.")
     write = _write_csv if path.suffix == ".csv" else _write_json_lines
-    partial = path.with_name(path.name + ".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("w", newline="", encoding="utf-8") as file:
-            count = write(((_seen_from(path.parent, image), tags) for image, tags in rows), file)
-        partial.replace(path)
+        with whole_file(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+            return write(((_seen_from(path.parent, image), tags) for image, tags in rows), file)
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({error}). Name another --out.") from error
-    finally:
-        with suppress(OSError):
-            partial.unlink()
-    return count
 
 
 def _seen_from(folder: Path, image: Path) -> Path:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tagloom.errors import TaggerError
+from tagloom.files import whole_file
 from tagloom.inference.folder import WEIGHTS_FILE, TaggerSpec
 from tagloom.models.backbone import Backbone, create_backbone
 from tagloom.models.heads import Head, create_head
@@ -58,11 +59,9 @@ def save_weights(network: TaggerNetwork, folder: Path) -> None:
     """Write all tensors of a tagger to its folder, in one step that leaves no half-written file."""
     from safetensors.torch import save
 
-    target = folder / WEIGHTS_FILE
-    partial = target.with_suffix(".partial")
     tensors = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
-    partial.write_bytes(save(tensors))  # its save_file would hide the file from other users
-    partial.replace(target)
+    with whole_file(folder / WEIGHTS_FILE) as partial:
+        partial.write_bytes(save(tensors))  # its save_file would hide the file from other users
 
 
 def load_network(folder: Path, spec: TaggerSpec) -> TaggerNetwork:

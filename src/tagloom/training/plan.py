@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
 from tagloom.errors import RecipeError, TagloomError, unknown_name
+from tagloom.files import whole_file
 from tagloom.losses import create_loss
 from tagloom.models.heads import head_options
 from tagloom.recipe import Recipe, recipe_from_dict
@@ -96,9 +97,8 @@ class RunPlan:
             "recipe": self.recipe.to_dict(),
         }
         (folder / "recipe.yaml").write_text(self.recipe.to_yaml(), encoding="utf-8")
-        partial = folder / (RUN_FILE + ".partial")
-        partial.write_text(json.dumps(content, indent=1), encoding="utf-8")
-        partial.replace(folder / RUN_FILE)
+        with whole_file(folder / RUN_FILE) as partial:
+            partial.write_text(json.dumps(content, indent=1), encoding="utf-8")
 
     def check_same(self, wanted: "RunPlan") -> None:
         """Refuse to go on with anything but what this run was begun with."""

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError, RecipeError, TagloomError
+from tagloom.files import whole_file
 from tagloom.labelgraph import Kind, partition, random_partition
 from tagloom.recipe import Recipe
 from tagloom.training.plan import Distillation, RunPlan
@@ -61,10 +62,9 @@ def part_labels(table: LabelTable, settings: Distillation, seed: int) -> Parts:
 
 def write_parts(out: Path, table: LabelTable, parts: Parts) -> None:
     """Note in a folder how the labels of a table are parted."""
-    partial = out / (PARTS_FILE + ".partial")
     content = {"table": table.fingerprint(), "parts": parts}
-    partial.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
-    partial.replace(out / PARTS_FILE)
+    with whole_file(out / PARTS_FILE) as partial:
+        partial.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
 def read_parts(out: Path, table: LabelTable) -> Parts | None:
