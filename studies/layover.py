@@ -33,7 +33,11 @@ STAGES = [
     layover("layover @3", "[3]"),
     layover("layover @1, 2, 3", "[1,2,3]"),
 ]
-TUNED: list[Variant] = []
+TUNED = [layover("concatenated @3, 4, 5", "[3,4,5]", "head.options.mixing=concatenate")]  # studies/layover_tuning.py
+QUERIES = [
+    Variant("ML-Decoder, 20 queries", "quick-ml-decoder", seeds=(0,)),
+    Variant("ML-Decoder, 20 queries, tokens @3, 4, 5", "quick-ml-decoder", ("head.options.stages=[3,4,5]",), (0,)),
+]
 
 VARIANTS = [
     Variant("probe, paper's settings", "probe", PAPER),
@@ -43,6 +47,7 @@ VARIANTS = [
     Variant("linear probe", "quick-gap"),
     *STAGES,
     *TUNED,
+    *QUERIES,
 ]
 
 
