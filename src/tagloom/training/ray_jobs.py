@@ -7,6 +7,7 @@ there.
 
 import logging
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def train_on_ray(
         What went wrong, by teacher; empty when all are finished.
     """
     try:
-        import ray
+        ray: Any = import_module("ray")  # its types follow the number of arguments, defaults left out
     except ModuleNotFoundError as error:
         raise MissingExtraError("--engine ray", "ray") from error
     ours = not ray.is_initialized()
