@@ -53,10 +53,10 @@ def _arguments(description: str | None, out: str) -> argparse.ArgumentParser:
     arguments = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--out", type=Path, default=Path(out))
     arguments.add_argument(
-        "--only", action="append", help="run only variants whose name holds this, to share the work; may be repeated"
+        "--only", action="append", help="run only the variant of this name, to share the work; may be repeated"
     )
     return arguments
 
 
 def _chosen(variants: Sequence[Variant], only: list[str] | None) -> list[Variant]:
-    return [variant for variant in variants if not only or any(part in variant.name for part in only)]
+    return [variant for variant in variants if not only or variant.name in only]

@@ -12,7 +12,17 @@ from tagloom.errors import TaggerError
 from tagloom.losses import create_loss
 from tagloom.training.batches import FeatureBatches
 from tagloom.training.cache import FeatureCache
-from tagloom.training.distillation import DistillTask, MergedTeachers, RememberedLogits, merge_order, online, remember
+from tagloom.training.distillation import (
+    DistillTask,
+    MergedTeachers,
+    RememberedLogits,
+    TeacherGroup,
+    heard,
+    merge_order,
+    online,
+    part_matrix,
+    remember,
+)
 from tagloom.training.tasks import Batch
 
 CLASSES = ("ant", "bee", "cat", "dog", "eel")
@@ -51,7 +61,7 @@ def feature_batches(tmp_path):
 def test_the_loss_is_the_papers_equation_averaged_over_images():
     batch = batch_of()
     student, co, dis = (linear(len(CLASSES), seed) for seed in range(3))
-    task = DistillTask(student, LOSS, {"co": online(co), "dis": online(dis)}, {"co": 1.0, "dis": 1.0})
+    task = DistillTask(student, LOSS, {"co": TeacherGroup(online(co)), "dis": TeacherGroup(online(dis))})
     s, plus, minus = (net(batch.inputs[0]).tolist() for net in (student, co, dis))
     l_kd = 0.0
     for i in range(4):
@@ -63,12 +73,31 @@ def test_the_loss_is_the_papers_equation_averaged_over_images():
     assert found["loss"].item() == pytest.approx(l_cls + l_kd / 4, rel=1e-5)
 
 
+def test_teachers_are_heard_only_on_images_that_have_a_class_of_theirs():
+    batch = batch_of(16)
+    student, teacher = linear(len(CLASSES), 0), linear(len(CLASSES), 1)
+    parts = part_matrix(CLASSES, list(PARTS.values()))
+    s, t = student(batch.inputs[0]).tolist(), teacher(batch.inputs[0]).tolist()
+    expected, silent = 0.0, 0
+    for i in range(16):
+        for part in PARTS.values():
+            members = [CLASSES.index(name) for name in part]
+            if any(batch.targets[i, j] == 1 for j in members):
+                expected += 0.5 * sum((s[i][j] - t[i][j]) ** 2 for j in members)
+            else:
+                silent += 1
+    assert 0 < silent < 16 * len(PARTS)
+    found = DistillTask(student, LOSS, {"co": TeacherGroup(online(teacher), parts=parts)})(batch)
+    assert found["distance"].item() == pytest.approx(expected / 16, rel=1e-5)
+    assert heard(batch.targets, parts).shape == batch.targets.shape
+
+
 def test_each_kind_of_teachers_counts_by_its_weight():
     batch, student, teacher = batch_of(), linear(5, 0), linear(5, 1)
 
     def distance(**weights):
-        task = DistillTask(student, LOSS, {name: online(teacher) for name in weights}, weights)
-        return task(batch)["distance"].item()
+        groups = {name: TeacherGroup(online(teacher), weight) for name, weight in weights.items()}
+        return DistillTask(student, LOSS, groups)(batch)["distance"].item()
 
     assert distance(co=0.5) == pytest.approx(distance(co=1.0) / 2)
     assert distance(co=0.25, dis=2.0) == pytest.approx(distance(co=1.0) * 2.25)
@@ -77,7 +106,7 @@ def test_each_kind_of_teachers_counts_by_its_weight():
 
 def test_the_loss_does_not_depend_on_how_images_are_dealt_into_batches():
     whole, student, teacher = batch_of(8), linear(5, 0), linear(5, 1)
-    task = DistillTask(student, LOSS, {"co": online(teacher)}, {"co": 1.0})
+    task = DistillTask(student, LOSS, {"co": TeacherGroup(online(teacher))})
     halves = [
         Batch((whole.inputs[0][rows],), whole.targets[rows], None, whole.rows[rows])
         for rows in (slice(0, 4), slice(4, 8))
@@ -89,7 +118,7 @@ def test_the_loss_does_not_depend_on_how_images_are_dealt_into_batches():
 def test_labels_that_are_unknown_are_learned_from_teachers_alone():
     batch = batch_of()
     nothing = Batch(batch.inputs, batch.targets, torch.zeros(4, 5, dtype=torch.bool), batch.rows)
-    found = DistillTask(linear(5, 0), LOSS, {"co": online(linear(5, 1))}, {"co": 1.0})(nothing)
+    found = DistillTask(linear(5, 0), LOSS, {"co": TeacherGroup(online(linear(5, 1)))})(nothing)
     assert found["supervised"].item() == 0
     assert found["distance"].item() > 0
 
@@ -124,7 +153,7 @@ def test_teachers_that_do_not_make_up_the_students_classes_are_named_with_the_fa
 def test_teachers_get_no_gradient_and_the_student_does():
     batch, student, teacher = batch_of(), linear(5, 0), linear(5, 1)
     merged = MergedTeachers([teacher], range(5))
-    DistillTask(student, LOSS, {"self": online(merged)}, {"self": 1.0})(batch)["loss"].backward()
+    DistillTask(student, LOSS, {"self": TeacherGroup(online(merged))})(batch)["loss"].backward()
     assert teacher.weight.grad is None
     assert student.weight.grad.abs().sum() > 0
 
@@ -134,7 +163,7 @@ def test_remembered_and_online_teachers_give_the_same_loss_in_both_views(feature
     remembered = remember(teacher, feature_batches, torch.device("cpu"))
     assert remembered.views.shape == (2, COUNT, 5)
     assert not torch.allclose(remembered.views[0], remembered.views[1])
-    tasks = [DistillTask(student, LOSS, {"co": logits}, {"co": 1.0}) for logits in (remembered, online(teacher))]
+    tasks = [DistillTask(student, LOSS, {"co": TeacherGroup(logits)}) for logits in (remembered, online(teacher))]
     mirrored = 0
     for epoch in range(2):
         for batch in feature_batches.epoch(epoch):

@@ -17,7 +17,16 @@ from tagloom.models.tagger import load_network, pick_device
 from tagloom.training.batches import FeatureBatches
 from tagloom.training.board import Board
 from tagloom.training.checkpoint import CHECKPOINT_FOLDER
-from tagloom.training.distillation import DistillTask, MergedTeachers, TeacherLogits, merge_order, online, remember
+from tagloom.training.distillation import (
+    DistillTask,
+    MergedTeachers,
+    TeacherGroup,
+    TeacherLogits,
+    merge_order,
+    online,
+    part_matrix,
+    remember,
+)
 from tagloom.training.jobs import train_locally
 from tagloom.training.log import RunLog
 from tagloom.training.parts import cached_parts, image_parts
@@ -107,21 +116,23 @@ def distill_task(teachers: list[Teacher], settings: Distillation, materials: Mat
     """Make the student's task from the folders of its finished teachers."""
     batches, device = materials.batches, materials.device
     started = time.monotonic()
-    groups: dict[str, TeacherLogits] = {}
+    groups: dict[str, TeacherGroup] = {}
     for kind in settings.kinds:
         group = [teacher for teacher in teachers if teacher.kind == kind]
         merged = merge_teachers(group, materials.classes, device, from_features=isinstance(batches, FeatureBatches))
+        logits: TeacherLogits = online(merged)
         if isinstance(batches, FeatureBatches):
 
             def progress(done: int, total: int, kind: str = kind) -> None:
                 materials.log.work(f"asking the {kind} teachers", done, total)
                 materials.stop.leave_if_requested()
 
-            groups[kind] = remember(merged, batches, device, progress)
-        else:
-            groups[kind] = online(merged)
+            logits = remember(merged, batches, device, progress)
+        taught = [teacher.plan.classes or () for teacher in group]
+        parts = part_matrix(materials.classes, taught) if settings.images == "with-labels" else None
+        groups[kind] = TeacherGroup(logits, settings.weights[kind], parts)
     materials.log.event("teachers", count=len(teachers), seconds=time.monotonic() - started)
-    return DistillTask(materials.forward, materials.loss, groups, settings.weights)
+    return DistillTask(materials.forward, materials.loss, groups)
 
 
 def merge_teachers(

@@ -5,6 +5,7 @@ From CPSD (Xu et al., "Boosting Multi-Label Image Classification with Complement
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -17,33 +18,71 @@ TeacherLogits = Callable[[Batch], Tensor]
 """From a batch to what teachers say of it: logits (B, N) in the student's order of classes."""
 
 
+@dataclass(frozen=True)
+class TeacherGroup:
+    """All teachers of one way of parting the labels, merged.
+
+    Attributes:
+        logits: What they say of a batch.
+        weight: How much the distance to them counts.
+        parts: (N, k), 1 where a class belongs to a part, if each teacher learned only from images that have one of its
+            classes; None if all learned from all images.
+    """
+
+    logits: TeacherLogits
+    weight: float = 1.0
+    parts: Tensor | None = None
+
+
 class DistillTask:
     """Training under teachers: loss + ½ Σ_g w_g ‖s − t_g‖², with s the student's logits and t_g those of a group.
 
-    A group is all the teachers of one way of parting the labels, merged. With the groups "co" and "dis" and weights of
-    1 this is the paper's Eq. 6 and 7, but for one factor: both of its terms are sums over images, both of ours are
-    means over the images of the batch, as losses here are, so that neither the ratio of the two terms nor the size of
-    a step depends on the batch size. The square is summed over all classes, those unknown for an image included: there
-    the teachers are all there is to learn from.
+    With the groups "co" and "dis" and weights of 1 this is the paper's Eq. 6 and 7, but for one factor: both of its
+    terms are sums over images, both of ours are means over the images of the batch, as losses here are, so that neither
+    the ratio of the two terms nor the size of a step depends on the batch size. The square is summed over all classes
+    that a teacher is heard on: those of the teachers that learned from images like this one (x ∈ X_C in Eq. 5), whether
+    they are known for the image or not. Where a label is unknown the teachers are all there is to learn from.
     """
 
-    def __init__(
-        self, forward: Forward, loss: Loss, teachers: Mapping[str, TeacherLogits], weights: Mapping[str, float]
-    ) -> None:
+    def __init__(self, forward: Forward, loss: Loss, teachers: Mapping[str, TeacherGroup]) -> None:
         self.forward = forward
         self.loss = loss
         self.teachers = teachers
-        self.weights = weights
 
     def __call__(self, batch: Batch) -> dict[str, Tensor]:
         """Give the loss, its two parts ("supervised" and "distance") and logits (B, N) of a batch."""
         logits = self.forward(*batch.inputs)
         supervised = self.loss(logits, batch.targets, batch.known)
         distance = supervised.new_zeros(())
-        for group, teacher in self.teachers.items():
-            apart = logits.float() - teacher(batch).float()
-            distance = distance + self.weights[group] / 2 * apart.square().sum(dim=1).mean()
+        for group in self.teachers.values():
+            apart = logits.float() - group.logits(batch).float()
+            if group.parts is not None:
+                apart = apart * heard(batch.targets, group.parts)
+            distance = distance + group.weight / 2 * apart.square().sum(dim=1).mean()
         return {"loss": supervised + distance, "supervised": supervised, "distance": distance, "logits": logits}
+
+
+def heard(targets: Tensor, parts: Tensor) -> Tensor:
+    """Say which classes a teacher is heard on in each image: those of the parts that the image has a class of.
+
+    Args:
+        targets: (B, N), 1 for positive.
+        parts: (N, k), 1 where a class belongs to a part.
+
+    Returns:
+        (B, N) of 0 and 1.
+
+    >>> heard(torch.tensor([[0.0, 1.0, 0.0]]), torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])).tolist()
+    [[1.0, 1.0, 0.0]]
+    """
+    parts = parts.to(targets.device, torch.float32)
+    return (targets.float() @ parts > 0).float() @ parts.T
+
+
+def part_matrix(classes: Sequence[str], parts: Sequence[Sequence[str]]) -> Tensor:
+    """Write parts as a matrix (N, k): 1 where a class, in the order given, belongs to a part."""
+    sets = [frozenset(part) for part in parts]
+    return torch.tensor([[float(name in part) for part in sets] for name in classes])
 
 
 def merge_order(classes: Sequence[str], parts: Mapping[str, Sequence[str]]) -> list[int]:
