@@ -31,13 +31,16 @@ def teachers(*kinds: str, k: int = 5, weight: float = 0.05) -> Distillation:
     return Distillation(teacher_epochs=3, kinds=kinds, k=k, weights=dict.fromkeys(kinds, weight))
 
 
-VARIANTS = [
+TABLE_3 = [
     Variant("baseline", RECIPE, HEAD),
     Variant("self", RECIPE, HEAD, distill=teachers("self")),
     Variant("CPSD", RECIPE, HEAD, distill=teachers("co", "dis")),
     Variant("co", RECIPE, HEAD, distill=teachers("co"), teachers_of="CPSD"),
     Variant("dis", RECIPE, HEAD, distill=teachers("dis"), teachers_of="CPSD"),
     Variant("random", RECIPE, HEAD, distill=teachers("random")),
+]
+VARIANTS = [
+    *TABLE_3,
     Variant("CPSD as printed", RECIPE, HEAD, ONE, teachers("co", "dis", weight=1.0), "CPSD"),
     Variant("CPSD k = 2", RECIPE, HEAD, ONE, teachers("co", "dis", k=2)),
     Variant("CPSD k = 8", RECIPE, HEAD, ONE, teachers("co", "dis", k=8)),

@@ -1,0 +1,44 @@
+"""What distillation does where labels no longer keep their usual company, on the embedded scenes.
+
+    python studies/broken_company.py --out runs/studies/broken-company
+
+In `test.csv` things come together as in training; in `test_broken.csv` they come independently of each other. What a
+tagger loses from one to the other it had from company alone. The variants are those of studies/distillation.py, the
+paper's Table 3.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from distillation import TABLE_3
+from runner import run_study
+from tagloom.data import load_table
+from tagloom.data.scenes import write_scenes
+from tagloom.inference.evaluation import evaluate
+from tagloom.inference.predictor import load
+
+
+def main() -> None:
+    """Draw scenes, train the variants on them, and print the table."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--out", type=Path, default=Path("runs/studies/broken-company"))
+    arguments.add_argument("--images", type=int, default=2400, help="training pictures to draw")
+    given = arguments.parse_args()
+    scenes = write_scenes(given.out / "scenes", train=given.images, val=600, test=1200)
+    outcomes = run_study(TABLE_3, data=str(scenes / "train.csv"), val=str(scenes / "val.csv"), out=given.out)
+    tables = [load_table(scenes / name) for name in ("test.csv", "test_broken.csv")]
+    lines = ["| variant | seeds | usual company | broken | lost |", "| --- | --- | --- | --- | --- |"]
+    for outcome in outcomes:
+        taggers = [load(folder, device="cpu") for folder in outcome.folders]
+        usual, broken = np.array([[evaluate(tagger, table).metrics["mAP"] for tagger in taggers] for table in tables])
+        cells = [f"{values.mean():.2f} ± {values.std(ddof=1):.2f}" for values in (usual, broken, usual - broken)]
+        lines.append(f"| {outcome.variant.name} | {len(taggers)} | {' | '.join(cells)} |")
+    (given.out / "broken.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    Console().print("\n".join(lines), markup=False)
+
+
+if __name__ == "__main__":
+    main()
