@@ -4,9 +4,10 @@
 
 The paper's claims: CPSD above the baseline by 0.9 to 1.5 mAP and above self-distillation by 0.7 to 1.4 (Table 3), more
 parts better up to about five, random parts below the graphs' (Figure 3). The paper's ratio of epochs, 20 for teachers
-and 80 for the student, is kept: 3 and 12. The distance counts 0.05; two rows show 0.02 and, as printed, 1. With a linear head on frozen features labels do not interact, so there distillation can change
-next to nothing: the last two rows check it. Seconds include the teachers'. Variants that have teachers in common share
-them, so run "CPSD" before "co", "dis" and the other weights.
+and 80 for the student, is kept: 3 and 12. The distance counts 0.05; two rows show 0.02 and, as printed, 1. With a
+linear head on frozen features labels do not interact, so there distillation can change next to nothing: the last two
+rows check it. Seconds include the teachers'. Variants that have teachers in common share them, so run "CPSD" before
+"co", "dis" and the other weights.
 """
 
 from command import study
