@@ -15,6 +15,8 @@ from tagloom.settings import fill
 RUN_FILE = "run.json"
 Images: TypeAlias = Literal["all", "with-labels"]
 TEACHER_KINDS = ("co", "dis", "random", "self")
+# The paper's is 1, under which a student of few epochs hardly hears its labels: docs/results.md.
+TEACHER_WEIGHT = 0.05
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,10 @@ class Distillation:
             "self" not at all (one teacher with every label: plain self-distillation).
         k: Parts, and so teachers, per kind; "self" has one.
         tau: Smoothing of the label graphs, as `labelgraph.affinity` takes it.
-        weights: How much the squared distance to the teachers of each kind counts.
+        weights: How much the squared distance to the teachers of each kind counts; 0.05 where it is not said.
         teacher_epochs: Epochs of each teacher.
-        images: Whether teachers see only images "with-labels" of theirs (the paper) or "all".
+        images: Whether teachers see only images "with-labels" of theirs (the paper) or "all"; a teacher is heard only
+            on images like those that it saw.
     """
 
     teacher_epochs: int
@@ -46,7 +49,8 @@ class Distillation:
             raise RecipeError(f"--kinds {','.join(self.kinds)}: name at least one kind of teachers, and none twice.")
         if strange := [kind for kind in self.weights if kind not in self.kinds]:
             raise RecipeError(f"--weight {strange[0]}: there are no such teachers; --kinds is {','.join(self.kinds)}.")
-        object.__setattr__(self, "weights", {kind: float(self.weights.get(kind, 1.0)) for kind in self.kinds})
+        weights = {kind: float(self.weights.get(kind, TEACHER_WEIGHT)) for kind in self.kinds}
+        object.__setattr__(self, "weights", weights)
         if not all(0 <= weight < float("inf") for weight in self.weights.values()):
             raise RecipeError(f"--weight: weights are numbers from 0 on, found {self.weights}.")
         if self.k < 1 or self.teacher_epochs < 1 or not self.tau > 0:
