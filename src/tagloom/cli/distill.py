@@ -76,7 +76,7 @@ def distill(
     weight: Annotated[
         list[str] | None,
         typer.Option(
-            help="How much teachers count beside labels: 0.1, or by kind co=0.1. Repeatable; 0.05 each (the paper: 1)."
+            help="How much teachers count beside labels: 0.1, or by kind co=0.1. Repeatable; 0.02 each (the paper: 1)."
         ),
     ] = None,
     jobs: Annotated[int, typer.Option(help="Teachers that train side by side, each with its share of threads.")] = 1,

@@ -16,7 +16,7 @@ RUN_FILE = "run.json"
 Images: TypeAlias = Literal["all", "with-labels"]
 TEACHER_KINDS = ("co", "dis", "random", "self")
 # The paper's is 1, under which a student of few epochs hardly hears its labels: docs/results.md.
-TEACHER_WEIGHT = 0.05
+TEACHER_WEIGHT = 0.02
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Distillation:
             "self" not at all (one teacher with every label: plain self-distillation).
         k: Parts, and so teachers, per kind; "self" has one.
         tau: Smoothing of the label graphs, as `labelgraph.affinity` takes it.
-        weights: How much the squared distance to the teachers of each kind counts; 0.05 where it is not said.
+        weights: How much the squared distance to the teachers of each kind counts; 0.02 where it is not said.
         teacher_epochs: Epochs of each teacher.
         images: Whether teachers see only images "with-labels" of theirs (the paper) or "all"; a teacher is heard only
             on images like those that it saw.
