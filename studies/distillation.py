@@ -37,7 +37,7 @@ TABLE_3 = [
     Variant("CPSD", RECIPE, HEAD, distill=teachers("co", "dis")),
     Variant("co", RECIPE, HEAD, distill=teachers("co"), teachers_of="CPSD"),
     Variant("dis", RECIPE, HEAD, distill=teachers("dis"), teachers_of="CPSD"),
-    Variant("random", RECIPE, HEAD, distill=teachers("random")),
+    Variant("random", RECIPE, HEAD, ONE, teachers("random")),
 ]
 VARIANTS = [
     *TABLE_3,
