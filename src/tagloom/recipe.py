@@ -15,6 +15,8 @@ HEAD_NAMES = (
     "layover",
     "ml-decoder",
     "ml-decoder-small",
+    "ml-decoder-words",
+    "ml-decoder-words-grouped",
     "transformer-decoder",
     "query2label",
     "hsq",

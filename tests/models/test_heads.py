@@ -15,13 +15,14 @@ from tagloom.inference.onnx import OnnxNetwork
 from tagloom.losses import asymmetric_loss
 from tagloom.models.backbone import create_backbone
 from tagloom.models.export import export_onnx
-from tagloom.models.heads import HEADS, create_head, head_options
+from tagloom.models.heads import HEADS, create_head, head_options, needs_words
 from tagloom.models.tagger import TaggerNetwork
 from tagloom.recipe import HEAD_NAMES
 
 CHANNELS = 8
 STAGE_CHANNELS = [4, 6, 10]
 CLASSES = 7
+WORD_SIZE = 5
 SIZES = {"width": 16, "feed_forward": 24, "attention_heads": 2}
 SMALL: dict[str, dict[str, object]] = {
     "gap": {},
@@ -31,6 +32,11 @@ SMALL: dict[str, dict[str, object]] = {
     "layover, side by side": {"stages": [1, 2, 3], "mixing": "concatenate", "pooling": "mean+max"},
     "ml-decoder": {**SIZES, "groups": 3},
     "ml-decoder-small": {**SIZES, "groups": 3, "grouping": "consecutive"},
+    "ml-decoder-words": SIZES,
+    "ml-decoder-words-grouped": {**SIZES, "groups": 3},
+    "ml-decoder-words-grouped, learnable queries": {**SIZES, "groups": 3, "queries": "learnable"},
+    "ml-decoder-words-grouped, shared readout": {**SIZES, "groups": 3, "readout": "shared"},
+    "ml-decoder-words-grouped, learnable readout": {**SIZES, "groups": 3, "readout": "group"},
     "transformer-decoder": SIZES,
     "query2label": SIZES,
     "hsq": {**SIZES, "shared_experts": 3, "task_experts": 2, "layer_widths": [6, 4]},
@@ -52,6 +58,8 @@ def head_name(name: str) -> str:
 def small_head(name: str, classes: int = CLASSES, channels: int = CHANNELS, seed: int = 0, **more: object) -> nn.Module:
     """Make a head with small options and weights that are nowhere zero, in eval mode."""
     options = {option: value for option, value in SMALL[name].items() if option != "groups" or classes >= 3} | more
+    if needs_words(head_name(name), options):
+        options["word_vectors"] = torch.randn(classes, WORD_SIZE, generator=torch.Generator().manual_seed(classes))
     torch.manual_seed(seed)
     head = create_head(head_name(name), in_channels=channels, classes=classes, stage_channels=STAGE_CHANNELS, **options)
     for parameter in head.parameters():
@@ -227,14 +235,19 @@ class TinyBackbone(nn.Module):
 def test_onnx_runtime_computes_the_same(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     network = TaggerNetwork(TinyBackbone(), small_head(name)).eval()
-    export_onnx(network, tmp_path / "model.onnx", size=32)
+    words = network.word_input()
+    export_onnx(network, tmp_path / "model.onnx", size=32, words=words)
     exported = OnnxNetwork(tmp_path / "model.onnx")
     pictures = np.random.default_rng(1).integers(0, 256, (max(BATCHES), 32, 32, 3), dtype=np.uint8)
     with torch.no_grad():
         ours = network(torch.from_numpy(pictures)).numpy()
     assert np.ptp(ours) > 0.01
     for batch in BATCHES:
-        np.testing.assert_allclose(exported(pictures[:batch])[0], ours[:batch], rtol=1e-4, atol=1e-5)
+        if words is None:
+            theirs = exported(pictures[:batch])[0]
+        else:
+            theirs = exported(pictures[:batch], words.example.numpy())[0][:, network.head.readout.places]
+        np.testing.assert_allclose(theirs, ours[:batch], rtol=1e-4, atol=1e-5)
 
 
 def test_a_query_head_on_a_timm_backbone_computes_the_same_in_onnx_runtime(tmp_path: Path) -> None:

@@ -7,16 +7,18 @@ import torch
 from torch import Tensor, nn
 
 from tagloom.errors import RecipeError
+from tagloom.grouping import partition
 from tagloom.losses import asymmetric_loss
 from tagloom.models.heads import create_head
 from tagloom.models.heads.attention import sine_positions
-from tagloom.models.heads.grouping import partition
+from tagloom.models.heads.queries import JoinedWordQueries, WordQueries
 from tagloom.models.heads.readout import GroupReadout
 
 CHANNELS, CLASSES, HEIGHT, WIDTH = 6, 7, 3, 4
 SIZES = {"width": 8, "feed_forward": 10, "attention_heads": 2}
 UNEVEN = [[3], [6, 1], [0, 2, 4, 5]]
 WORDS = torch.randn(CLASSES, 5, generator=torch.Generator().manual_seed(3))
+WORDS_IN = {"word_vectors": WORDS}
 
 
 def make(name: str, **options: object) -> nn.Module:
@@ -107,9 +109,25 @@ def per_class(tokens: list[Tensor], readout: nn.Module) -> Tensor:
 
 
 def query_vectors(head: nn.Module) -> list[Tensor]:
-    if hasattr(head.queries, "words"):
-        return [torch.clamp(linear(word, head.queries.linear), min=0) for word in head.queries.words]
+    if isinstance(head.queries, WordQueries):
+        return [torch.clamp(linear(word, head.queries.linear), min=0) for (word,) in head.words]
+    if isinstance(head.queries, JoinedWordQueries):  # Eq. 5, with the words that the head was given
+        joined = []
+        for part in groups_of(head):
+            pieces = torch.cat([head.queries.linear.weight @ WORDS[i].double().to(head.words.dtype) for i in part])
+            joined.append(torch.cat([pieces, pieces.new_zeros(SIZES["width"] - len(pieces))]))
+        return joined
     return list(head.queries.vectors)
+
+
+def groups_of(head: nn.Module) -> list[list[int]]:
+    """The classes of each group, in the order of their places."""
+    if hasattr(head.readout, "groups"):
+        return [sorted(part) for part in head.readout.groups()]
+    size = head.readout.group_size
+    by_place = {int(place): i for i, place in enumerate(head.readout.places)}
+    rows = [[by_place.get(k * size + j) for j in range(size)] for k in range(head.readout.queries)]
+    return [[i for i in row if i is not None] for row in rows]
 
 
 def ml_decoder_by_loops(head: nn.Module, image: Tensor) -> Tensor:
@@ -162,12 +180,33 @@ def tf_by_loops(head: nn.Module, image: Tensor) -> Tensor:
     return per_class(tokens[:CLASSES], head.readout)
 
 
-def shared_by_loops(head: nn.Module, image: Tensor) -> Tensor:
+def ml_decoder_tokens(head: nn.Module, image: Tensor) -> list[Tensor]:
     memory = [torch.clamp(linear(token, head.embed), min=0) for token in tokens_of(image)]
     layer = head.decoder.layers[0]
     target = [norm(query + query, layer.mixing.norm) for query in query_vectors(head)]
-    target = cross_attend(target, target, memory, memory, layer)
-    return torch.cat([linear(token, head.readout.linear) for token in target])
+    return cross_attend(target, target, memory, memory, layer)
+
+
+def shared_by_loops(head: nn.Module, image: Tensor) -> Tensor:
+    """Eq. 3 with W_k = W."""
+    tokens = ml_decoder_tokens(head, image)
+    logits = [torch.zeros((), dtype=torch.float64)] * CLASSES
+    for k, part in enumerate(groups_of(head)):
+        for j, i in enumerate(part):
+            logits[i] = linear(tokens[k], head.readout.linear)[j]
+    return torch.stack(logits)
+
+
+def word_readout_by_loops(head: nn.Module, image: Tensor) -> Tensor:
+    """Eq. 6 in Eq. 3: W_k = W_b · M_k, where M_k stacks the words of group k; and our one bias."""
+    tokens = ml_decoder_tokens(head, image)
+    logits = [torch.zeros((), dtype=torch.float64)] * CLASSES
+    for k, part in enumerate(groups_of(head)):
+        stacked = torch.stack([WORDS[i].double() for i in part], dim=1)  # (d_w, g)
+        weights = head.readout.weight @ stacked  # (D, g)
+        for j, i in enumerate(part):
+            logits[i] = weights[:, j] @ tokens[k] + head.readout.bias
+    return torch.stack(logits)
 
 
 CASES = {
@@ -186,7 +225,25 @@ CASES = {
     "query2label, self-attention": ("query2label", {"decoder": "self-attention"}, query2label_by_loops),
     "tf": ("tf", {}, tf_by_loops),
     "tf, words": ("tf", {"queries": "words", "word_vectors": WORDS.tolist(), "encoder_layers": 1}, tf_by_loops),
-    "zero-shot": ("query", {"queries": "words", "word_vectors": WORDS, "readout": "shared"}, shared_by_loops),
+    "words": ("ml-decoder-words", {"word_vectors": WORDS}, shared_by_loops),
+    "words, grouped": ("ml-decoder-words-grouped", {"word_vectors": WORDS, "groups": 3}, word_readout_by_loops),
+    "words, uneven groups": ("ml-decoder-words-grouped", WORDS_IN | {"grouping": UNEVEN}, word_readout_by_loops),
+    "words, a query per class": ("ml-decoder-words-grouped", {"word_vectors": WORDS}, word_readout_by_loops),
+    "words for the readout only": (
+        "ml-decoder-words-grouped",
+        {"word_vectors": WORDS, "groups": 3, "queries": "learnable"},
+        word_readout_by_loops,
+    ),
+    "words for the queries only": (
+        "ml-decoder-words-grouped",
+        {"word_vectors": WORDS, "groups": 3, "readout": "group"},
+        ml_decoder_by_loops,
+    ),
+    "words for the queries, a shared readout": (
+        "ml-decoder-words-grouped",
+        {"word_vectors": WORDS, "groups": 3, "readout": "shared"},
+        shared_by_loops,
+    ),
 }
 
 
@@ -366,14 +423,15 @@ def test_feature_dropout_drops_whole_channels_in_training_only() -> None:
         ({"decoder": "cros-attention"}, "did you mean 'cross-attention'"),
         ({"readout": "per-clas"}, "did you mean 'per-class'"),
         ({"queries": "word"}, "did you mean 'words'"),
-        ({"queries": "words"}, "need word_vectors"),
-        ({"word_vectors": WORDS}, "set queries: words"),
-        ({"queries": "words", "word_vectors": WORDS[:3]}, "3 rows for 7 queries"),
+        ({"queries": "words"}, "needs word_vectors"),
+        ({"word_vectors": WORDS}, "set queries or readout to words"),
+        ({"queries": "words", "word_vectors": WORDS[:3]}, "3 rows for 7 classes"),
+        ({"readout": "words"}, "needs word_vectors"),
         ({"queries": "words", "word_vectors": [[1.0], [1.0, 2.0]]}, "no table of numbers"),
         ({"queries": "words", "word_vectors": WORDS / 0}, "not finite"),
-        ({"queries": "words", "word_vectors": WORDS[:3], "readout": "group", "groups": 3}, "no known order"),
+        ({**WORDS_IN, "queries": "words", "readout": "words", "groups": 1, "width": 4}, "7 words cannot share a query"),
         ({"groups": 3}, "belongs to readout group"),
-        ({"grouping": "consecutive", "readout": "shared"}, "belongs to readout group"),
+        ({"grouping": "consecutive", "readout": "per-class"}, "belongs to readout group"),
         ({"readout": "group", "groups": 8}, "at least one class"),
         ({"width": 9}, "not divisible by attention_heads"),
         ({"width": 6, "positions": True}, "not divisible by 4"),
@@ -391,10 +449,10 @@ def test_parts_that_cannot_fit_say_why(options: dict[str, object], says: str) ->
 
 @pytest.mark.parametrize("queries", ["learnable", "fixed", "words"])
 @pytest.mark.parametrize("decoder", ["cross-attention", "self-attention", "tokens"])
-@pytest.mark.parametrize("readout", ["per-class", "group", "shared"])
+@pytest.mark.parametrize("readout", ["per-class", "group", "shared", "words"])
 def test_any_parts_combine(queries: str, decoder: str, readout: str) -> None:
     options: dict[str, object] = {"queries": queries, "decoder": decoder, "readout": readout}
-    if queries == "words":
+    if "words" in (queries, readout):
         options["word_vectors"] = WORDS
     assert make("query", **options)(images()).shape == (2, CLASSES)
 

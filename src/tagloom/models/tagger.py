@@ -8,22 +8,35 @@ from torch import Tensor, nn
 
 from tagloom.errors import TaggerError
 from tagloom.files import whole_file
-from tagloom.inference.folder import WEIGHTS_FILE, TaggerSpec
+from tagloom.inference.folder import WEIGHTS_FILE, WORDS_FILE, TaggerSpec
 from tagloom.models.backbone import Backbone, create_backbone
-from tagloom.models.heads import Head, create_head
+from tagloom.models.export import WordInput
+from tagloom.models.heads import Head, create_head, needs_words
+from tagloom.models.heads.queries import WordVectors
+from tagloom.models.heads.query_head import QueryHead
+from tagloom.words.tables import read_table
 
 
 class TaggerNetwork(nn.Module):
-    """Pictures (B, H, W, 3) to logits (B, N)."""
+    """Pictures (B, H, W, 3) to logits (B, N), or to those of any words where the head takes them."""
 
     def __init__(self, backbone: Backbone, head: nn.Module) -> None:
         super().__init__()
         self.backbone = backbone
         self.head = head
 
-    def forward(self, pictures: Tensor) -> Tensor:
-        """Map uint8 pictures (B, H, W, 3) to logits (B, N)."""
-        return cast(Head, self.head).classify(*self.summarise(pictures))
+    def forward(self, pictures: Tensor, words: Tensor | None = None) -> Tensor:
+        """Map uint8 pictures (B, H, W, 3) to logits (B, N), or with words (K, g, d_w) to logits (B, K · g) of these."""
+        summary = self.summarise(pictures)
+        if words is None:
+            return cast(Head, self.head).classify(*summary)
+        return cast(QueryHead, self.head).classify(*summary, words=words)
+
+    def word_input(self) -> WordInput | None:
+        """Say what an exported copy takes beside pictures; None where the head knows its own classes only."""
+        if not (isinstance(self.head, QueryHead) and self.head.takes_words and self.head.words is not None):
+            return None
+        return WordInput(self.head.words, free=self.head.fixed_queries is None)
 
     def summarise(self, pictures: Tensor) -> tuple[Tensor, ...]:
         """Run the backbone and the head's parameter-free first step: what a feature cache keeps."""
@@ -46,12 +59,26 @@ class Summariser(nn.Module):
 
 
 def build_network(
-    *, backbone: str, weights: str, head: str, head_options: dict[str, Any], classes: int, size: int, frozen: bool
+    *,
+    backbone: str,
+    weights: str,
+    head: str,
+    head_options: dict[str, Any],
+    classes: int,
+    size: int,
+    frozen: bool,
+    word_vectors: WordVectors | None = None,
 ) -> TaggerNetwork:
     """Make backbone and head from their names, fitted to each other."""
     body = create_backbone(backbone, weights, size=size, frozen=frozen)
-    channels, stage_channels = body.out_channels, body.stage_channels
-    top = create_head(head, in_channels=channels, classes=classes, stage_channels=stage_channels, **head_options)
+    top = create_head(
+        head,
+        in_channels=body.out_channels,
+        classes=classes,
+        stage_channels=body.stage_channels,
+        word_vectors=word_vectors,
+        **head_options,
+    )
     return TaggerNetwork(body, top)
 
 
@@ -72,6 +99,7 @@ def load_network(folder: Path, spec: TaggerSpec) -> TaggerNetwork:
     if not path.is_file():
         raise TaggerError(f"{folder}: has no {WEIGHTS_FILE}. Was the training finished? Try: tagloom train --resume")
     try:
+        with_words = needs_words(spec.head, spec.head_options)
         network = build_network(
             backbone=spec.backbone,
             weights="none",
@@ -80,6 +108,7 @@ def load_network(folder: Path, spec: TaggerSpec) -> TaggerNetwork:
             classes=len(spec.classes),
             size=spec.preprocess.size,
             frozen=False,
+            word_vectors=torch.from_numpy(read_table(folder / WORDS_FILE).vectors) if with_words else None,
         )
         network.load_state_dict(load_file(path))
     except Exception as error:  # a stranger's folder may fail in any way, and all mean the same

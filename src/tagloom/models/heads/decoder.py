@@ -1,8 +1,8 @@
 """Decoders: queries and image tokens in, one token per query out.
 
 A decoder is called with the module that gives the queries, the memory (B, S, D) and the (rows, columns) of its grid,
-and gives tokens (B, K, D). Given a list `maps`, it adds to it the attention (B, heads, K, S) of each layer that reads
-the image.
+and gives tokens (B, K, D). Given `words` (K, g, d_w), it asks for the queries of these words. Given a list `maps`, it
+adds to it the attention (B, heads, K, S) of each layer that reads the image.
 """
 
 from typing import cast
@@ -51,6 +51,7 @@ class Decoder(nn.Module):
 
         self.width = width
         self.positions = positions
+        self.self_attention = self_attention
         self.queries_as_position = queries_as_position
         sizes = (width, attention_heads, feed_forward, dropout)
         self.encoder = nn.ModuleList([EncoderLayer(*sizes) for _ in range(encoder_layers)])
@@ -59,16 +60,22 @@ class Decoder(nn.Module):
         self._asked: Kept[tuple[Tensor, Tensor, Tensor | None]] = Kept()
 
     def forward(
-        self, queries: nn.Module, memory: Tensor, grid: tuple[int, int], maps: list[Tensor] | None = None
+        self,
+        queries: nn.Module,
+        memory: Tensor,
+        grid: tuple[int, int],
+        maps: list[Tensor] | None = None,
+        words: Tensor | None = None,
     ) -> Tensor:
         """Decode memory (B, S, D) to (B, K, D); maps are those of the cross-attentions."""
         place = _places(grid, memory) if self.positions else None
         for layer in self.encoder:
             memory = layer(memory, place)
         if self.training:
-            target, projected, position = self._ask(queries)
+            target, projected, position = self._ask(queries, words)
         else:
-            target, projected, position = self._asked(self._sources(queries), lambda: self._ask(queries))
+            sources = self._sources(queries, words)
+            target, projected, position = self._asked(sources, lambda: self._ask(queries, words))
         for number, module in enumerate(self.layers):
             layer = cast(DecoderLayer, module)
             if number > 0:
@@ -82,20 +89,21 @@ class Decoder(nn.Module):
         self._asked.clear()
         return super().train(mode)
 
-    def _ask(self, queries: nn.Module) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _ask(self, queries: nn.Module, words: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
         """Run the part before the image: the target, its projection, and the queries' position if they are one."""
         first = cast(DecoderLayer, self.layers[0])
         # Not a view of a parameter, which would claim to need a gradient even where none is recorded.
-        vectors = torch.stack([queries()])
+        vectors = torch.stack([queries(words)])
         if self.queries_as_position:
             return (*first.ask(torch.zeros_like(vectors), vectors), vectors)
         return (*first.ask(vectors, None), None)
 
-    def _sources(self, queries: nn.Module) -> list[Tensor]:
+    def _sources(self, queries: nn.Module, words: Tensor | None) -> list[Tensor]:
         """List the tensors that `_ask` reads."""
         first = cast(DecoderLayer, self.layers[0])
         parts = [queries, first.attention.query, *([] if first.mixing is None else [first.mixing])]
-        return [tensor for part in parts for tensor in (*part.parameters(), *part.buffers())]
+        held = [tensor for part in parts for tensor in (*part.parameters(), *part.buffers())]
+        return held if words is None else [*held, words]
 
 
 class TokenEncoder(nn.Module):
@@ -117,10 +125,16 @@ class TokenEncoder(nn.Module):
         self._tokens: Kept[tuple[Tensor]] = Kept()
 
     def forward(
-        self, queries: nn.Module, memory: Tensor, grid: tuple[int, int], maps: list[Tensor] | None = None
+        self,
+        queries: nn.Module,
+        memory: Tensor,
+        grid: tuple[int, int],
+        maps: list[Tensor] | None = None,
+        words: Tensor | None = None,
     ) -> Tensor:
         """Map memory (B, S, D) to class tokens (B, K, D); a class token's map leaves out its look at other tokens."""
-        (vectors,) = self._tokens([*queries.parameters(), *queries.buffers()], lambda: (queries(),))
+        sources = [*queries.parameters(), *queries.buffers(), *([] if words is None else [words])]
+        (vectors,) = self._tokens(sources, lambda: (queries(words),))
         count = len(vectors)
         tokens = torch.cat([vectors.expand(memory.shape[0], -1, -1), memory], dim=1)
         position = None

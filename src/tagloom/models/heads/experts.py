@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from tagloom.errors import RecipeError, unknown_name
-from tagloom.models.heads.grouping import Grouping
-from tagloom.models.heads.grouping import partition as partition_classes
+from tagloom.grouping import Grouping
+from tagloom.grouping import partition as partition_classes
 
 DEFAULT_WIDTHS = (64, 16)
 SHARED_INPUTS = ("shared", "task")

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
+import torch
+from torch import Tensor, nn
+
 from tagloom.errors import RecipeError
+from tagloom.grouping import Grouping, lay_out
 from tagloom.models.heads.decoder import create_decoder
-from tagloom.models.heads.grouping import Grouping
 from tagloom.models.heads.pooling import choose_poolings
-from tagloom.models.heads.queries import WordVectors, create_queries
+from tagloom.models.heads.queries import WordVectors, create_queries, word_tensor
 from tagloom.models.heads.query_head import QueryHead
-from tagloom.models.heads.readout import create_readout
+from tagloom.models.heads.readout import SharedReadout, WordReadout, create_readout
 
 
 def query(
@@ -53,10 +56,10 @@ def query(
         in_channels: Channels C of the feature map.
         classes: Number of labels N.
         stage_channels: Channels of every stage of the backbone, stage 1 first; only for `stages`.
-        queries: "learnable", "fixed" (random, frozen) or "words" (from `word_vectors`).
+        queries: "learnable", "fixed" (random, frozen) or "words" (of `word_vectors`, joined where classes share one).
         decoder: "cross-attention", "self-attention" (among the queries, then cross-attention), or "tokens" (queries and
             features together through encoder layers).
-        readout: "per-class", "group", "shared", "hybrid-sharing" or "linear-layers".
+        readout: "per-class", "group", "shared", "words", "hybrid-sharing" or "linear-layers".
         width: Token width D; None for C.
         feed_forward: Hidden width of feed-forward layers; None for 4 D.
         attention_heads: Heads of every attention; must divide the width.
@@ -67,7 +70,8 @@ def query(
         rectify: ReLU after the embedding of the features.
         dropout: On every residual branch and in feed-forward layers.
         feature_dropout: Share of the incoming map's channels that are dropped whole.
-        groups: Number of queries K; for readout "group" by default min(100, N), for "hybrid-sharing" N.
+        groups: Number of queries K; for readouts "group" and "words" by default min(100, N), for "shared" and
+            "hybrid-sharing" N.
         grouping: Which classes share a query: "random" (default), "consecutive", or a list of lists of class numbers.
         grouping_seed: Decides the "random" groups; 0 by default.
         shared_experts: Of readout "hybrid-sharing": experts per layer that all labels share; 16 by default.
@@ -78,7 +82,7 @@ def query(
         gate_hidden: Of readout "hybrid-sharing": hidden width of the gates; None for linear ones.
         classifier_hidden: Of readout "hybrid-sharing": hidden width of the classifiers; None for linear ones.
         readout_dropout: Of readout "hybrid-sharing": on what its layers read and pass on; none by default.
-        word_vectors: (K, d_w), one row per query; for queries "words".
+        word_vectors: (N, d_w), one row per class; for queries or readout "words", and only for them.
         stages: Intermediate stages of the backbone, each of which adds one token to the features; none by default.
         stage_pooling: How a stage becomes that token: "mean", "max", "gem", "mean+max" or "flatten".
     """
@@ -90,10 +94,16 @@ def query(
     _check_whole({"gate_hidden": gate_hidden, "classifier_hidden": classifier_hidden, "task_experts": task_experts}, 1)
     _check_whole({"shared_experts": shared_experts})
     _check_widths(layer_widths)
+    words = None
+    if "words" in (queries, readout):
+        words = word_tensor(word_vectors, classes)
+    elif word_vectors is not None:
+        raise RecipeError("word_vectors are given, but nothing uses them: set queries or readout to words.")
     asked_by = create_readout(
         readout,
         width,
         classes,
+        word_size=words.shape[1] if words is not None and readout == "words" else None,
         groups=groups,
         grouping=grouping,
         grouping_seed=grouping_seed,
@@ -105,17 +115,12 @@ def query(
         classifier_hidden=classifier_hidden,
         readout_dropout=readout_dropout,
     )
-    count = cast(int, asked_by.queries)
-    if queries == "words" and count < classes and grouping in (None, "random"):
-        raise RecipeError(
-            f"word vectors for {count} random groups have no known order: set grouping to 'consecutive' or to a list "
-            f"of lists, or groups to {classes}."
-        )
+    words = None if words is None else _by_query(words, asked_by)
     poolings = choose_poolings(stages, stage_pooling, stage_channels=stage_channels, in_channels=in_channels)
     return QueryHead(
         in_channels,
         width,
-        create_queries(queries, count, width, word_vectors),
+        create_queries(queries, cast(int, asked_by.queries), width, words),
         create_decoder(
             decoder,
             width,
@@ -131,6 +136,7 @@ def query(
         rectify=rectify,
         feature_dropout=feature_dropout,
         poolings=poolings,
+        words=words,
     )
 
 
@@ -143,6 +149,19 @@ logit_i = (W_k · q_k)_j + b_i for class i, the j-th of group k.
 
 ml_decoder_small = partial(ml_decoder, width=256, feed_forward=512)
 ml_decoder_small.__doc__ = """ML-Decoder for CPUs and small data (width 256, feed_forward 512)."""
+
+ml_decoder_words = partial(query, queries="words", readout="shared")
+ml_decoder_words.__doc__ = """ML-Decoder of words: any labels, also ones that were never trained (its section 2.3.3).
+
+q_i = ReLU(W · word_i + b), then as ML-Decoder; logit_i = w · q_i + c with one w for all. A label's score does not
+depend on which other labels are asked for. Give `word_vectors`; a recipe gets them from `words.source`.
+"""
+
+ml_decoder_words_grouped = partial(query, queries="words", readout="words")
+ml_decoder_words_grouped.__doc__ = """ML-Decoder with several words per query, for very many labels (its Eq. 5 and 6).
+
+q_k = concat(W_a · word_i for i in group k), then as ML-Decoder; logit_i = (W_b · word_i) · q_k + c.
+"""
 
 transformer_decoder = partial(query, decoder="self-attention")
 transformer_decoder.__doc__ = """The transformer decoder that ML-Decoder is measured against (its Eq. 2).
@@ -193,6 +212,21 @@ x = [q, W · features + b]; per layer x ← LN(x + attention(x + s, x + s, x)); 
 s for features and none for class tokens; logit_i = w_i · x_i + b_i. The paper's class tokens are words: take
 queries "words" with `word_vectors`.
 """
+
+
+def _by_query(words: Tensor, readout: nn.Module) -> Tensor:
+    """Lay the words (N, d_w) of the classes out query by query, (K, g, d_w), zeros where a group has fewer than g."""
+    group_of = getattr(readout, "group_of", None)
+    if isinstance(readout, SharedReadout | WordReadout):
+        size, places = readout.group_size, readout.places
+    elif group_of is None:
+        size, places = 1, torch.arange(len(words))
+    else:
+        parts = [torch.nonzero(group_of == number).flatten().tolist() for number in range(cast(int, readout.queries))]
+        size, order = lay_out(parts)
+        places = torch.from_numpy(order)
+    rows = words.new_zeros(cast(int, readout.queries) * size, words.shape[1])
+    return rows.index_copy(0, places.to(rows.device), words).view(-1, size, words.shape[1])
 
 
 def _check_whole(options: dict[str, int | None], least: int = 0) -> None:

@@ -1,8 +1,13 @@
-"""Queries: the vectors that ask, one per class or one per group. Each module takes nothing and gives (K, D)."""
+"""Queries: the vectors that ask, one per class or one per group.
+
+Each module is called with the words of its queries, (K, g, d_w) with g words per query, and gives (K, D). Learnable and
+fixed queries have no words and ignore them.
+"""
 
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F  # noqa: N812, the name everybody knows it by
 from torch import Tensor, nn
 
 from tagloom.errors import RecipeError, unknown_name
@@ -18,7 +23,7 @@ class LearnableQueries(nn.Module):
         super().__init__()
         self.vectors = nn.Parameter(torch.randn(count, width))
 
-    def forward(self) -> Tensor:
+    def forward(self, words: Tensor | None = None) -> Tensor:
         """Give the queries (K, D)."""
         return self.vectors
 
@@ -36,58 +41,82 @@ class FixedQueries(nn.Module):
         super().__init__()
         self.register_buffer("vectors", torch.randn(count, width))
 
-    def forward(self) -> Tensor:
+    def forward(self, words: Tensor | None = None) -> Tensor:
         """Give the queries (K, D)."""
         return self.vectors
 
 
 class WordQueries(nn.Module):
-    """q = ReLU(W · word + b), from fixed word vectors (K, d_w) (ML-Decoder, section 2.3.3)."""
+    """q = ReLU(W · word + b): one word per query, any words, in any number (ML-Decoder, section 2.3.3)."""
 
-    words: Tensor
-
-    def __init__(self, words: Tensor, width: int) -> None:
+    def __init__(self, word_size: int, width: int) -> None:
         super().__init__()
-        self.register_buffer("words", words)
-        self.linear = nn.Linear(words.shape[1], width)
+        self.linear = nn.Linear(word_size, width)
 
-    def forward(self) -> Tensor:
-        """Give the queries (K, D)."""
-        queries: Tensor = self.linear(self.words).relu()
+    def forward(self, words: Tensor) -> Tensor:
+        """Map words (K, 1, d_w) to queries (K, D)."""
+        queries: Tensor = self.linear(words.squeeze(1)).relu()
         return queries
 
 
-def create_queries(kind: str, count: int, width: int, word_vectors: WordVectors | None = None) -> nn.Module:
+class JoinedWordQueries(nn.Module):
+    """q_k = concat(W_a · word for every word of group k): g words per query (ML-Decoder, Eq. 5).
+
+    W_a is (⌊D / g⌋, d_w) and has no bias, so that the zeros in the place of a word that a group lacks stay zeros, as do
+    the values at the end where g does not divide D.
+    """
+
+    def __init__(self, word_size: int, group_size: int, width: int) -> None:
+        super().__init__()
+        if group_size > width:
+            raise RecipeError(
+                f"{group_size} words cannot share a query of width {width}: set more groups, or a greater width."
+            )
+        self.linear = nn.Linear(word_size, width // group_size, bias=False)
+        self.unused = width - group_size * (width // group_size)
+
+    def forward(self, words: Tensor) -> Tensor:
+        """Map words (K, g, d_w) to queries (K, D)."""
+        return F.pad(self.linear(words).flatten(1), (0, self.unused))
+
+
+def create_queries(kind: str, count: int, width: int, words: Tensor | None = None) -> nn.Module:
     """Make queries by name.
 
     Args:
         kind: One of `QUERY_NAMES`.
         count: K, what the readout asks for.
         width: D.
-        word_vectors: (K, d_w), row k for query k; for kind "words", and only for it.
+        words: (K, g, d_w), what `WordQueries` or `JoinedWordQueries` will be called with; for kind "words".
     """
     if kind not in QUERY_NAMES:
         raise RecipeError(unknown_name("kind of queries", kind, QUERY_NAMES))
-    if kind == "words":
-        return WordQueries(_word_tensor(word_vectors, count), width)
-    if word_vectors is not None:
-        raise RecipeError(f"word_vectors are given, but queries '{kind}' do not use them: set queries: words.")
-    return LearnableQueries(count, width) if kind == "learnable" else FixedQueries(count, width)
+    if kind == "learnable":
+        return LearnableQueries(count, width)
+    if kind == "fixed":
+        return FixedQueries(count, width)
+    if words is None:
+        raise RecipeError("queries 'words' need the words that they are made of.")
+    _, group_size, word_size = words.shape
+    return WordQueries(word_size, width) if group_size == 1 else JoinedWordQueries(word_size, group_size, width)
 
 
-def _word_tensor(word_vectors: WordVectors | None, count: int) -> Tensor:
+def word_tensor(word_vectors: WordVectors | None, classes: int) -> Tensor:
+    """Check word vectors, one row for each of the classes: gives (N, d_w)."""
     if word_vectors is None:
-        raise RecipeError("queries 'words' need word_vectors: a tensor or a list of lists, one row per query.")
+        raise RecipeError(
+            "a head of words needs word_vectors: a tensor or a list of lists, one row per class. A recipe gets them by "
+            "naming words.source."
+        )
     try:
         words = torch.as_tensor(word_vectors, dtype=torch.float32).detach().clone()
     except (TypeError, ValueError) as error:
         raise RecipeError(f"word_vectors are no table of numbers ({error}).") from error
     if words.ndim != 2 or words.shape[1] == 0:
-        raise RecipeError(f"word_vectors have shape {tuple(words.shape)}; wanted are {count} rows of one length.")
-    if len(words) != count:
+        raise RecipeError(f"word_vectors have shape {tuple(words.shape)}; wanted are {classes} rows of one length.")
+    if len(words) != classes:
         raise RecipeError(
-            f"word_vectors have {len(words)} rows for {count} queries. Give one row per query, in the order of the "
-            "classes (or of the groups); the option groups sets the number of queries."
+            f"word_vectors have {len(words)} rows for {classes} classes. Give one row per class, in their order."
         )
     if not words.isfinite().all():
         raise RecipeError("word_vectors hold values that are not finite numbers.")

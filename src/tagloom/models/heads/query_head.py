@@ -8,9 +8,12 @@ import torch.nn.functional as F  # noqa: N812, the name everybody knows it by
 from torch import Tensor, nn
 
 from tagloom.errors import TagloomError
+from tagloom.models.heads.decoder import Decoder
 from tagloom.models.heads.experts import HybridSharingReadout
 from tagloom.models.heads.kept import Kept
 from tagloom.models.heads.pooling import StagePooling
+from tagloom.models.heads.queries import JoinedWordQueries, WordQueries
+from tagloom.models.heads.readout import SharedReadout, WordReadout
 from tagloom.models.heads.scale import FeatureScale
 
 
@@ -19,7 +22,14 @@ class QueryHead(nn.Module):
 
     The three parts fit each other when the queries are as many as the readout reads; `presets` composes them. Every
     pooled stage p_s becomes one more token W_s · standardise(p_s) + b_s after those of the map, rectified as they are.
+
+    Attributes:
+        words: (K, g, d_w) the words of the classes, query by query, zeros where a group has fewer than g; None for a
+            head without words. They are saved with the head and never trained.
+        takes_words: Whether `classify` takes other words than these.
     """
+
+    words: Tensor | None
 
     def __init__(
         self,
@@ -32,6 +42,7 @@ class QueryHead(nn.Module):
         rectify: bool,
         feature_dropout: float,
         poolings: Sequence[StagePooling] = (),
+        words: Tensor | None = None,
     ) -> None:
         super().__init__()
         self.poolings = tuple(poolings)
@@ -47,6 +58,10 @@ class QueryHead(nn.Module):
         self.queries = queries
         self.decoder = decoder
         self.readout = readout
+        self.register_buffer("words", words)
+        # Where queries look at each other, a label's score would depend on what else is asked for.
+        apart = isinstance(decoder, Decoder) and not decoder.self_attention
+        self.takes_words = words is not None and apart and isinstance(readout, SharedReadout | WordReadout)
         self._embedding: Kept[tuple[Tensor, Tensor]] = Kept()
 
     def forward(self, features: Tensor, *stages: Tensor) -> Tensor:
@@ -58,10 +73,28 @@ class QueryHead(nn.Module):
         pairs = zip(self.poolings, stages, strict=True)
         return (features, *(kept.pool(stage) for kept, stage in pairs))
 
-    def classify(self, features: Tensor, *stages: Tensor) -> Tensor:
-        """Map features (B, C, H, W) and pooled stages (B, P_s) to logits (B, N)."""
-        logits: Tensor = self.readout(self.decoder(self.queries, *self._memory(features, *stages)))
+    def classify(self, features: Tensor, *stages: Tensor, words: Tensor | None = None) -> Tensor:
+        """Map features (B, C, H, W) and pooled stages (B, P_s) to logits (B, N).
+
+        Args:
+            features: (B, C, H, W).
+            stages: Pooled stages (B, P_s).
+            words: (K', g, d_w) other words than those of the classes, for a head that `takes_words`; then logits are
+                (B, K' · g), in the order of the words.
+        """
+        if words is None:
+            return self._read(self._decode(features, *stages))
+        if not self.takes_words:
+            raise TagloomError("this head knows its own classes only: take 'ml-decoder-words' for any words.")
+        tokens = self._decode(features, *stages, words=words)
+        logits: Tensor = cast(WordReadout, self.readout).read_all(tokens, words)
         return logits
+
+    @property
+    def fixed_queries(self) -> int | None:
+        """How many queries there always are; None where queries are words, in any number."""
+        words = isinstance(self.queries, WordQueries | JoinedWordQueries)
+        return None if words else cast(int, self.readout.queries)
 
     def attention(self, features: Tensor, *stages: Tensor) -> list[Tensor]:
         """Show where each query looks.
@@ -74,7 +107,7 @@ class QueryHead(nn.Module):
             Per layer that reads the image (B, heads, K, H * W + S), places in row order, then the S stages.
         """
         maps: list[Tensor] = []
-        self.decoder(self.queries, *self._memory(features, *stages), maps)
+        self._decode(features, *stages, maps=maps)
         return maps
 
     def gate_weights(self, features: Tensor, *stages: Tensor) -> list[Tensor]:
@@ -89,7 +122,21 @@ class QueryHead(nn.Module):
         """
         if not isinstance(self.readout, HybridSharingReadout):
             raise TagloomError("this head has no experts: make it with readout='hybrid-sharing'.")
-        return self.readout.gate_weights(self.decoder(self.queries, *self._memory(features, *stages)))
+        return self.readout.gate_weights(self._decode(features, *stages))
+
+    def _decode(
+        self, features: Tensor, *stages: Tensor, maps: list[Tensor] | None = None, words: Tensor | None = None
+    ) -> Tensor:
+        """Give tokens (B, K, D), of the classes or of other words."""
+        memory, grid = self._memory(features, *stages)
+        tokens: Tensor = self.decoder(self.queries, memory, grid, maps, self.words if words is None else words)
+        return tokens
+
+    def _read(self, tokens: Tensor) -> Tensor:
+        """Map the tokens (B, K, D) of the classes to logits (B, N)."""
+        inputs = (tokens, self.words) if isinstance(self.readout, WordReadout) else (tokens,)
+        logits: Tensor = self.readout(*inputs)
+        return logits
 
     def _memory(self, features: Tensor, *stages: Tensor) -> tuple[Tensor, tuple[int, int]]:
         """Embed features and pooled stages as tokens (B, H * W + S, D); gives the grid (H, W) along with them."""

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from tagloom.errors import RecipeError, unknown_name
+from tagloom.grouping import Grouping, lay_out, partition
 from tagloom.models.heads.experts import DEFAULT_WIDTHS, HybridSharingReadout
-from tagloom.models.heads.grouping import Grouping, partition
 
 
 class PerClassReadout(nn.Module):
@@ -82,18 +82,78 @@ class GroupReadout(nn.Module):
 
 
 class SharedReadout(nn.Module):
-    """logit_i = w · q_i + b with one w for all: works for any queries, in any number (ML-Decoder, section 2.3.3)."""
+    """logit_i = w_j · q_k + b_j for class i, the j-th of group k, with the same w for all groups (W_k = W in Eq. 3).
 
-    def __init__(self, width: int, classes: int) -> None:
+    By default every class has a query of its own, and one w reads them all (ML-Decoder, section 2.3.3). It works for
+    any queries, in any number.
+
+    Attributes:
+        places: (N,) where each class is read: group k, place j is k · g + j.
+        group_size: g, classes per query.
+    """
+
+    places: Tensor
+
+    def __init__(
+        self, width: int, classes: int, groups: int | None = None, grouping: Grouping = "random", grouping_seed: int = 0
+    ) -> None:
         super().__init__()
-        self.queries = classes
-        self.linear = nn.Linear(width, 1)
+        groups = classes if groups is None and isinstance(grouping, str) else groups
+        parts = partition(classes, groups, grouping, grouping_seed)
+        self.queries = len(parts)
+        self.group_size, places = lay_out(parts)
+        self.register_buffer("places", torch.from_numpy(places))
+        self.linear = nn.Linear(width, self.group_size)
         nn.init.zeros_(self.linear.bias)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Map tokens (B, K, D) to logits (B, K)."""
-        logits: Tensor = self.linear(tokens).squeeze(-1)
+    def forward(self, tokens: Tensor, words: Tensor | None = None) -> Tensor:
+        """Map tokens (B, K, D) to logits (B, N)."""
+        return self.read_all(tokens).index_select(1, self.places)
+
+    def read_all(self, tokens: Tensor, words: Tensor | None = None) -> Tensor:
+        """Map tokens (B, K, D) to logits of all places (B, K · g); words play no part."""
+        logits: Tensor = self.linear(tokens).flatten(1)
         return logits
+
+
+class WordReadout(nn.Module):
+    """logit_i = (W_b · word_i) · q_k + b for class i of group k: weights come from the words (ML-Decoder, Eq. 6).
+
+    So it reads any words. One bias for all stands beside the paper's equation, as in the other readouts.
+
+    Attributes:
+        places: (N,) where each class is read: group k, place j is k · g + j.
+        group_size: g, classes per query.
+    """
+
+    places: Tensor
+
+    def __init__(
+        self,
+        width: int,
+        classes: int,
+        word_size: int,
+        groups: int | None = None,
+        grouping: Grouping = "random",
+        grouping_seed: int = 0,
+    ) -> None:
+        super().__init__()
+        parts = partition(classes, groups, grouping, grouping_seed)
+        self.queries = len(parts)
+        self.group_size, places = lay_out(parts)
+        self.register_buffer("places", torch.from_numpy(places))
+        self.weight = nn.Parameter(torch.empty(width, word_size).uniform_(-1, 1) * math.sqrt(3 / (width * word_size)))
+        self.bias = nn.Parameter(torch.zeros(()))
+
+    def forward(self, tokens: Tensor, words: Tensor) -> Tensor:
+        """Map tokens (B, K, D) and the words (K, g, d_w) of the classes to logits (B, N)."""
+        return self.read_all(tokens, words).index_select(1, self.places)
+
+    def read_all(self, tokens: Tensor, words: Tensor) -> Tensor:
+        """Map tokens (B, K, D) and words (K, g, d_w) to logits of all places (B, K · g)."""
+        weights = words @ self.weight.t()  # (K, g, D)
+        rows = torch.bmm(tokens.transpose(0, 1), weights.transpose(1, 2))  # (K, B, g)
+        return rows.transpose(0, 1).flatten(1) + self.bias
 
 
 class LinearLayersReadout(nn.Module):
@@ -121,6 +181,7 @@ READOUTS: dict[str, Callable[..., nn.Module]] = {
     "per-class": PerClassReadout,
     "group": GroupReadout,
     "shared": SharedReadout,
+    "words": WordReadout,
     "hybrid-sharing": HybridSharingReadout,
     "linear-layers": LinearLayersReadout,
 }

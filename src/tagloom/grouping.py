@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tagloom.errors import RecipeError, unknown_name
 
@@ -41,6 +42,22 @@ def partition(classes: int, groups: int | None = None, grouping: Grouping = "ran
     shuffled = grouping == "random" and groups < classes
     order = np.random.default_rng(seed).permutation(classes) if shuffled else np.arange(classes)
     return [part.tolist() for part in np.array_split(order, groups)]
+
+
+def lay_out(parts: Sequence[Sequence[int]]) -> tuple[int, NDArray[np.int64]]:
+    """Lay groups out as rows of equal length, each group at the start of its row.
+
+    Returns:
+        The length g of a row, that of the largest group, and the place k · g + j of each class, (N,).
+
+    >>> lay_out([[2, 0], [1]])
+    (2, array([1, 2, 0]))
+    """
+    size = max(map(len, parts))
+    places = np.empty(sum(map(len, parts)), np.int64)
+    for row, part in enumerate(parts):
+        places[list(part)] = row * size + np.arange(len(part))
+    return size, places
 
 
 def _given(classes: int, groups: int | None, grouping: Sequence[Sequence[int]]) -> list[list[int]]:

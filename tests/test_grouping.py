@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tagloom.errors import RecipeError
-from tagloom.models.heads.grouping import partition
+from tagloom.grouping import partition
 
 
 @st.composite
