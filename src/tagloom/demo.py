@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tagloom.cache_folder import default_cache_folder
 from tagloom.data import load_table
 from tagloom.data.scenes import SceneSettings, write_scenes
 from tagloom.inference.evaluation import Evaluation, evaluate
@@ -13,7 +14,6 @@ from tagloom.inference.predictor import Tagger, load
 from tagloom.recipe import load_recipe
 from tagloom.report.contact_sheet import contact_sheet
 from tagloom.report.metrics import render_metrics
-from tagloom.training.cache import default_cache_folder
 from tagloom.training.plan import RUN_FILE, RunPlan
 from tagloom.training.run import train
 

@@ -39,6 +39,10 @@ class TaggerError(TagloomError):
     """A tagger folder, a set of weights or a model's name cannot be used."""
 
 
+class WordError(TagloomError):
+    """A label has no vector, or a source of words cannot be used."""
+
+
 class MissingExtraError(TagloomError):
     """A verb needs a package that the small install leaves out."""
 

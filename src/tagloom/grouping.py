@@ -44,16 +44,20 @@ def partition(classes: int, groups: int | None = None, grouping: Grouping = "ran
     return [part.tolist() for part in np.array_split(order, groups)]
 
 
-def lay_out(parts: Sequence[Sequence[int]]) -> tuple[int, NDArray[np.int64]]:
+def lay_out(parts: Sequence[Sequence[int]], size: int | None = None) -> tuple[int, NDArray[np.int64]]:
     """Lay groups out as rows of equal length, each group at the start of its row.
 
+    Args:
+        parts: K lists of class numbers.
+        size: The length g of a row; by default that of the largest group.
+
     Returns:
-        The length g of a row, that of the largest group, and the place k · g + j of each class, (N,).
+        The length of a row, and the place k · g + j of each class, (N,).
 
     >>> lay_out([[2, 0], [1]])
     (2, array([1, 2, 0]))
     """
-    size = max(map(len, parts))
+    size = max(map(len, parts)) if size is None else size
     places = np.empty(sum(map(len, parts)), np.int64)
     for row, part in enumerate(parts):
         places[list(part)] = row * size + np.arange(len(part))

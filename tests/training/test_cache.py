@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tagloom.cache_folder import default_cache_folder
 from tagloom.errors import TagloomError
 from tagloom.training import cache as cache_module
-from tagloom.training.cache import FeatureCache, default_cache_folder
+from tagloom.training.cache import FeatureCache
 
 
 def features(seed: int, count: int) -> list[np.ndarray]:

@@ -106,8 +106,8 @@ def distill(
     """
     with needs_train("distilling"):
         from tagloom.training.distill import distill as run_distillation
+    from tagloom.cache_folder import default_cache_folder
     from tagloom.recipe import load_recipe, override
-    from tagloom.training.cache import default_cache_folder
     from tagloom.training.plan import RunPlan
     from tagloom.training.signals import Interrupted
 

@@ -49,8 +49,8 @@ def train(
     """
     with needs_train("training"):
         from tagloom.training.run import train as run_training
+    from tagloom.cache_folder import default_cache_folder
     from tagloom.recipe import for_task, load_recipe, override
-    from tagloom.training.cache import default_cache_folder
     from tagloom.training.plan import RunPlan
     from tagloom.training.signals import Interrupted
 

@@ -17,8 +17,39 @@ SPEC_FILE = "tagger.json"
 WEIGHTS_FILE = "model.safetensors"
 ONNX_FILE = "model.onnx"
 CARD_FILE = "README.md"
+WORDS_FILE = "words.safetensors"
 FORMAT = 1
 MAX_SPEC_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class WordForm:
+    """How a tagger of words is asked for labels, its own and others.
+
+    Attributes:
+        source: Where the vectors of `words.safetensors` came from, and those of other labels come from.
+        places: Of each class, where its word stands: query k, place j is k · group_size + j.
+        group_size: Words per query.
+        fixed_queries: How many queries there always are; None where there may be any number.
+        grouping: How other labels are parted among queries: "random" by `grouping_seed`, or "consecutive".
+        grouping_seed: Decides the "random" parting.
+    """
+
+    source: str
+    places: tuple[int, ...]
+    group_size: int = 1
+    fixed_queries: int | None = None
+    grouping: Literal["random", "consecutive"] = "random"
+    grouping_seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.group_size < 1 or (self.fixed_queries is not None and self.fixed_queries < 1):
+            raise TaggerError("words: group_size and fixed_queries are whole numbers from 1 on.")
+        queries = self.fixed_queries or len(self.places)
+        if len(set(self.places)) != len(self.places) or not all(
+            0 <= place < queries * self.group_size for place in self.places
+        ):
+            raise TaggerError("words: places must differ, and lie where there are queries.")
 
 
 @dataclass(frozen=True)
@@ -34,6 +65,7 @@ class TaggerSpec:
         head: Name of the head.
         head_options: Options that rebuild the head.
         thresholds: The score from which each label counts; empty for 0.5 everywhere.
+        words: How it is asked for labels, where it scores any; None where it knows its classes only.
         recipe: The recipe it was trained with.
         metrics: What it scored, and on what.
         data: Where its labels came from.
@@ -49,6 +81,7 @@ class TaggerSpec:
     activation: Literal["sigmoid", "softmax"] = "sigmoid"
     head_options: dict[str, Any] = field(default_factory=dict)
     thresholds: tuple[float, ...] = ()
+    words: WordForm | None = None
     recipe: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
@@ -62,6 +95,8 @@ class TaggerSpec:
             raise TaggerError(f"{len(self.thresholds)} thresholds do not fit {len(self.classes)} classes.")
         if not all(0 <= value <= 1 for value in self.thresholds):
             raise TaggerError("thresholds must lie between 0 and 1.")
+        if self.words is not None and len(self.words.places) != len(self.classes):
+            raise TaggerError(f"words: {len(self.words.places)} places do not fit {len(self.classes)} classes.")
 
     def threshold_row(self) -> NDArray[np.float32]:
         """Give one threshold per class, (N,)."""

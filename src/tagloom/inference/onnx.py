@@ -41,8 +41,8 @@ class OnnxNetwork:
         given = [pictures] if words is None else [pictures, words]
         if len(given) != len(self._inputs):
             raise TaggerError(
-                f"{self._path}: takes {len(self._inputs)} inputs, and {len(given)} are at hand. Take it and tagger.json "
-                "from the same training."
+                f"{self._path}: takes {len(self._inputs)} inputs, and {len(given)} are at hand. Take it and "
+                "tagger.json from the same training."
             )
         try:
             outputs: list[NDArray[np.float32]] = self._session.run(

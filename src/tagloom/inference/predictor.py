@@ -1,7 +1,8 @@
 """A tagger that is ready to use: pictures in, labels out."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -12,10 +13,10 @@ from numpy.typing import NDArray
 from tagloom.data.reading import Source, read_pictures
 from tagloom.errors import ImageError, MissingExtraError, TaggerError
 from tagloom.inference.folder import ONNX_FILE, TaggerSpec, read_spec
+from tagloom.inference.labels import Ask, Asker, Run, read_asker
 from tagloom.inference.onnx import OnnxNetwork, usable_cores
 
 HUB_PREFIX = "hf-hub:"
-Run = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
 
 
 class Tag(NamedTuple):
@@ -34,17 +35,20 @@ class Tagger:
         engine: "onnx" or "torch".
     """
 
-    def __init__(self, spec: TaggerSpec, run: Run, engine: str) -> None:
+    def __init__(self, spec: TaggerSpec, run: Run, engine: str, asker: Asker | None = None) -> None:
         self.spec = spec
         self.classes = spec.classes
         self.engine = engine
         self._run = run
+        self._asker = asker
+        self._last: Tagger | None = None
 
     def predict(
         self,
         pictures: Source | Iterable[Source],
         threshold: float | Sequence[float] | None = None,
         top_k: int | None = None,
+        labels: Sequence[str] | None = None,
     ) -> list[list[Tag]]:
         """Put labels on pictures.
 
@@ -53,20 +57,52 @@ class Tagger:
             threshold: Score from which a label counts, one for all or one per class; by default those that were
                 chosen when the tagger was trained (a single-label tagger gives its best class).
             top_k: At most so many labels per picture. Without a threshold: exactly so many.
+            labels: The labels to choose among instead of the tagger's classes, as `with_labels` takes them.
 
         Returns:
             For each picture its tags, best first.
         """
-        return [self.tags(row, threshold, top_k) for row in self.scores(pictures)]
+        tagger = self if labels is None else self.with_labels(labels)
+        return [tagger.tags(row, threshold, top_k) for row in tagger.scores(pictures)]
 
-    def scores(self, pictures: Source | Iterable[Source]) -> NDArray[np.float32]:
-        """Give every label's score, from 0 to 1: (pictures, classes). An unreadable picture raises its `ImageError`."""
+    def scores(self, pictures: Source | Iterable[Source], labels: Sequence[str] | None = None) -> NDArray[np.float32]:
+        """Give every label's score, from 0 to 1: (pictures, classes), or (pictures, labels) of labels as `with_labels`.
+
+        An unreadable picture raises its `ImageError`.
+        """
+        if labels is not None:
+            return self.with_labels(labels).scores(pictures)
         rows = []
         for _, result in self.stream([pictures] if _is_one(pictures) else pictures):  # type: ignore[list-item, arg-type]
             if isinstance(result, ImageError):
                 raise result
             rows.append(result)
         return np.stack(rows) if rows else np.zeros((0, len(self.classes)), np.float32)
+
+    def with_labels(self, labels: Sequence[str]) -> "Tagger":
+        """Give a tagger of other labels, trained or not, in any number and order; only a tagger of words can.
+
+        A label that was trained keeps its threshold; others get the median of all thresholds. Labels that are given
+        twice count once.
+        """
+        if isinstance(labels, str):
+            raise TaggerError(f"labels is a list of names, found the text {labels[:40]!r}")
+        names = tuple(dict.fromkeys(labels))
+        if not names or not all(isinstance(name, str) and name.strip() for name in names):
+            raise TaggerError("the list of labels is empty, or a label in it is. Name at least one.")
+        if self._last is not None and self._last.classes == names:
+            return self._last
+        if self._asker is None:
+            raise TaggerError(
+                f"this tagger (head '{self.spec.head}') knows its {len(self.classes)} labels only. Any labels can be "
+                "asked of a tagger of words: tagloom train … --recipe quick-words"
+            )
+        limits = dict(zip(self.classes, self.spec.threshold_row().tolist(), strict=True))
+        usual = float(np.median(list(limits.values())))
+        thresholds = tuple(limits.get(name, usual) for name in names)
+        spec = replace(self.spec, classes=names, thresholds=thresholds, words=None)
+        self._last = Tagger(spec, self._asker.run_others(names), self.engine, self._asker)
+        return self._last
 
     def stream(
         self, pictures: Iterable[Source], batch_size: int = 32
@@ -116,13 +152,15 @@ class Tagger:
         return np.asarray(np.where(logits >= 0, 1, shrinking) / (1 + shrinking), np.float32)
 
 
-def load(folder: str | os.PathLike[str], *, device: str = "auto") -> Tagger:
+def load(folder: str | os.PathLike[str], *, device: str = "auto", words: str | None = None) -> Tagger:
     """Load a tagger.
 
     Args:
         folder: A tagger folder, or "hf-hub:owner/name" for one on the Hugging Face hub.
         device: "auto" runs an exported tagger in ONNX Runtime unless there is a GPU; "cpu", "cuda", … run it in torch
             where that is needed.
+        words: Where the vectors of labels that were not trained come from, for a tagger of words whose own source has
+            moved; `tagloom.words` lists the kinds.
     """
     place = find_folder(folder)
     spec = read_spec(place)
@@ -130,11 +168,13 @@ def load(folder: str | os.PathLike[str], *, device: str = "auto") -> Tagger:
     on_cpu = device == "cpu" or (device == "auto" and not _has_gpu())
     if exported.is_file() and on_cpu:
         network = OnnxNetwork(exported)
-        return Tagger(spec, lambda pictures: network(pictures)[0], "onnx")
+        asker = read_asker(place, spec, lambda pictures, asked: network(pictures, asked)[0], words)
+        return Tagger(spec, asker.run_own() if asker else lambda pictures: network(pictures)[0], "onnx", asker)
     if find_spec("torch") is None:
         why = f"device {device}" if exported.is_file() else f"{place} has no {ONNX_FILE}; running it from its weights"
         raise MissingExtraError(why, "train")
-    return Tagger(spec, _torch_run(place, spec, device), "torch")
+    run, ask = _torch_run(place, spec, device)
+    return Tagger(spec, run, "torch", read_asker(place, spec, ask, words))
 
 
 def find_folder(name: str | os.PathLike[str]) -> Path:
@@ -142,7 +182,7 @@ def find_folder(name: str | os.PathLike[str]) -> Path:
     return _from_hub(str(name)) if str(name).startswith(HUB_PREFIX) else Path(name)
 
 
-def _torch_run(folder: Path, spec: TaggerSpec, device: str) -> Run:
+def _torch_run(folder: Path, spec: TaggerSpec, device: str) -> tuple[Run, Ask]:
     import torch
 
     from tagloom.models.tagger import load_network, pick_device
@@ -155,7 +195,13 @@ def _torch_run(folder: Path, spec: TaggerSpec, device: str) -> Run:
         logits: NDArray[np.float32] = network(torch.from_numpy(pictures).to(place)).float().cpu().numpy()
         return logits
 
-    return run
+    @torch.inference_mode()
+    def ask(pictures: NDArray[np.uint8], words: NDArray[np.float32]) -> NDArray[np.float32]:
+        tensors = [torch.from_numpy(array).to(place) for array in (pictures, words)]
+        logits: NDArray[np.float32] = network(*tensors).float().cpu().numpy()
+        return logits
+
+    return run, ask
 
 
 def _from_hub(name: str) -> Path:

@@ -14,7 +14,7 @@ from tagloom.models.export import WordInput
 from tagloom.models.heads import Head, create_head, needs_words
 from tagloom.models.heads.queries import WordVectors
 from tagloom.models.heads.query_head import QueryHead
-from tagloom.words.tables import read_table
+from tagloom.words.tables import read_vectors
 
 
 class TaggerNetwork(nn.Module):
@@ -108,7 +108,7 @@ def load_network(folder: Path, spec: TaggerSpec) -> TaggerNetwork:
             classes=len(spec.classes),
             size=spec.preprocess.size,
             frozen=False,
-            word_vectors=torch.from_numpy(read_table(folder / WORDS_FILE).vectors) if with_words else None,
+            word_vectors=torch.from_numpy(read_vectors(folder / WORDS_FILE).vectors) if with_words else None,
         )
         network.load_state_dict(load_file(path))
     except Exception as error:  # a stranger's folder may fail in any way, and all mean the same

@@ -5,7 +5,6 @@ per summary tensor and a `.keys` file that names its images by content. The keys
 a killed process leaves at most some files that nobody looks at, and two processes cannot harm each other.
 """
 
-import os
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,14 +18,6 @@ from tagloom.errors import TagloomError
 
 KEEP_IN_MEMORY_BYTES = 1 << 30
 FLOAT32_VALUES = 8192  # summaries up to this many values are kept exactly; feature maps in half precision
-
-
-def default_cache_folder() -> Path:
-    """Give the folder for caches: $TAGLOOM_CACHE, or `tagloom` in the user's cache folder."""
-    named = os.environ.get("TAGLOOM_CACHE")
-    if named:
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tagloom"
 
 
 class CachedFeatures:
