@@ -77,6 +77,31 @@ class HeadSettings:
 
 
 @dataclass(frozen=True)
+class WordSettings:
+    """Where the words of labels come from, for heads that are made of words, and how training varies them.
+
+    Attributes:
+        source: A package, file, folder or model that `tagloom.words` lists.
+        query_noise: How much of N(0, 1) is added to the words, anew for each batch; words have a mean square of 1.
+        random_queries: How many queries of words drawn at random are asked beside the classes', with a label that is
+            always positive.
+    """
+
+    source: str = ""
+    query_noise: float = 0.0
+    random_queries: int = 0
+
+    def __post_init__(self) -> None:
+        _between("words.query_noise", self.query_noise, 0.0, 10.0)
+        _between("words.random_queries", self.random_queries, 0, 100_000)
+
+    @property
+    def augmented(self) -> bool:
+        """Whether training varies the words."""
+        return self.query_noise > 0 or self.random_queries > 0
+
+
+@dataclass(frozen=True)
 class LossSettings:
     """The loss: a name and its options.
 
@@ -196,7 +221,7 @@ class Recipe:
         name: What the recipe is called.
         purpose: One line that says when to take it.
         task: "multi" (any number of labels per image) or "single" (exactly one).
-        data, preprocess, augment, backbone, head, loss, optimiser, training, thresholds: The parts.
+        data, preprocess, augment, backbone, words, head, loss, optimiser, training, thresholds: The parts.
     """
 
     name: str = "custom"
@@ -206,6 +231,7 @@ class Recipe:
     preprocess: Preprocess = field(default_factory=Preprocess)
     augment: Augment = field(default_factory=Augment)
     backbone: BackboneSettings = field(default_factory=BackboneSettings)
+    words: WordSettings = field(default_factory=WordSettings)
     head: HeadSettings = field(default_factory=HeadSettings)
     loss: LossSettings = field(default_factory=LossSettings)
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
@@ -217,6 +243,12 @@ class Recipe:
             raise RecipeError("loss 'cross-entropy' needs one label per image: set task: single, or take 'asymmetric'.")
         if self.task == "multi" and self.training.metric == "top1":
             raise RecipeError("training.metric 'top1' needs one label per image: set task: single, or take 'mAP'.")
+
+        if self.words.random_queries and (self.activation == "softmax" or self.loss.options.get("weights") is not None):
+            raise RecipeError(
+                "words.random_queries add labels of their own to the loss, so it cannot be 'cross-entropy' nor have "
+                "weights of labels. Set words.random_queries: 0."
+            )
 
         moving = replace(self.augment, flip=0.0, randaugment_magnitude=Augment.randaugment_magnitude)
         if self.from_cache and moving != Augment():

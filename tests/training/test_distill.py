@@ -165,7 +165,7 @@ def _plain_batches(plan: RunPlan, cache: Path, place: Path):
     recipe = replace(plan.recipe, training=replace(plan.recipe.training, batch_size=64))
     tables = load_tables(plan)
     with RunLog(place) as log, StopRequest() as stop:
-        network = first_network(plan, tables.table.classes, log)
+        network = first_network(plan, tables.table.classes, cache, log)
         parts = cached_parts(
             network, tables, recipe, cache_folder=cache, device=torch.device("cpu"), stop=stop, log=log
         )

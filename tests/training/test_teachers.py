@@ -122,12 +122,10 @@ def test_options_that_count_classes_are_fitted_to_the_part_and_build_a_head(opti
 
 
 def test_options_that_list_a_value_per_class_keep_those_of_the_part():
-    vectors = [[float(row)] for row in range(8)]
-    recipe = head_of({"word_vectors": vectors}, {"weights": [float(row) for row in range(8)]})
-    assert recipe.head.options["word_vectors"] == [[2.0], [7.0], [0.0]]
+    recipe = head_of({}, {"weights": [float(row) for row in range(8)]})
     assert recipe.loss.options["weights"] == [2.0, 7.0, 0.0]
-    with pytest.raises(RecipeError, match="word_vectors lists 2 values for 8 classes"):
-        head_of({"word_vectors": vectors[:2]})
+    with pytest.raises(RecipeError, match="weights lists 2 values for 8 classes"):
+        head_of({}, {"weights": [1.0, 2.0]})
 
 
 def test_the_recipe_of_a_teacher_with_all_classes_is_the_students():

@@ -2,13 +2,30 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from tagloom.cli.arguments import Data, DataOptions, Device, IgnoreOtherLabels, Run, read_table, write_json
+from tagloom.cli.arguments import (
+    Data,
+    DataOptions,
+    Device,
+    IgnoreOtherLabels,
+    Run,
+    Split,
+    Words,
+    read_table,
+    write_json,
+)
+from tagloom.errors import TagloomError
 from tagloom.terminal import counted, open_console, show_progress, warn
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tagloom.data import LabelTable
+    from tagloom.inference.predictor import Tagger
 
 
 def evaluate(
@@ -19,17 +36,27 @@ def evaluate(
         float | None, typer.Option(help="One threshold for all classes; by default the tagger's own.", min=0, max=1)
     ] = None,
     ignore_other_labels: IgnoreOtherLabels = False,
+    split: Split = None,
+    words: Words = None,
     device: Device = "auto",
     data_option: DataOptions = None,
 ) -> None:
-    """Score a tagger on a labelled table: mAP, precision, recall and F1, per class and over all."""
+    """Score a tagger on a labelled table: mAP, precision, recall and F1, per class and over all.
+
+    With --split, a tagger of words on labels that it was not trained on: alone (ZSL) and among all labels (GZSL).
+    """
     from tagloom.inference.evaluation import evaluate as evaluate_tagger
     from tagloom.inference.predictor import load
     from tagloom.report.metrics import render_metrics
 
     console = open_console()
-    tagger = load(run, device=device)
+    tagger = load(run, device=device, words=words)
     table = read_table(data, data_option)
+    if split:
+        if threshold is not None or ignore_other_labels:
+            raise TagloomError("--split measures rankings, and needs neither --threshold nor --ignore-other-labels.")
+        _evaluate_split(tagger, table, split, json_path, console)
+        return
     with show_progress(console, f"scoring ({tagger.engine})") as progress:
         result = evaluate_tagger(
             tagger, table, threshold=threshold, ignore_other_labels=ignore_other_labels, progress=progress
@@ -41,6 +68,28 @@ def evaluate(
         write_json(json_path, result.metrics)
 
 
+def _evaluate_split(
+    tagger: "Tagger", table: "LabelTable", given: str, json_path: Path | None, console: "Console"
+) -> None:
+    """Score and show seen and unseen labels."""
+    from tagloom.data.label_split import read_split
+    from tagloom.inference.evaluation import evaluate_split, trained_labels
+    from tagloom.report.zeroshot import render_zero_shot
+
+    split = read_split(given, table.classes)
+    labels = (*split.seen, *split.unseen)
+    with show_progress(console, f"scoring ({tagger.engine})") as progress:
+        result = evaluate_split(tagger, table, split, progress=progress)
+    render_zero_shot(result.metrics, labels, console)
+    if met := [label for label in split.unseen if label in trained_labels(tagger)]:
+        listed = ", ".join(met[:8]) + (" …" if len(met) > 8 else "")
+        warn(f"{len(met)} of the unseen labels were trained, so the figures of ZSL are none: {listed}")
+    for error in result.broken:
+        warn(f"left out: {error}")
+    if json_path:
+        write_json(json_path, {"labels": list(labels), "unseen": list(split.unseen), **result.metrics})
+
+
 def predict(
     run: Run,
     pictures: Annotated[list[Path], typer.Argument(help="Image files, and folders to search.")],
@@ -49,6 +98,11 @@ def predict(
         float | None, typer.Option(help="Score from which a label counts; by default chosen per class.", min=0, max=1)
     ] = None,
     top_k: Annotated[int | None, typer.Option(help="At most so many labels per picture.", min=1)] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(help="Labels to choose among, trained or not: 'surfboard, wedding', or a .txt file, one a line."),
+    ] = None,
+    words: Words = None,
     device: Device = "auto",
 ) -> None:
     """Put labels on pictures. A picture that cannot be read is named and passed over.
@@ -56,10 +110,12 @@ def predict(
     Exits with 1 when no picture could be read.
     """
     from tagloom.inference.predictor import load
-    from tagloom.inference.tagging import collect_images, tag_files, write_tags
+    from tagloom.inference.tagging import collect_images, read_labels, tag_files, write_tags
 
     paths = collect_images(pictures)
-    tagger = load(run, device=device)
+    tagger = load(run, device=device, words=words)
+    if labels is not None:
+        tagger = tagger.with_labels(read_labels(labels))
     console = open_console()
     failed = 0
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from tagloom.cli.arguments import DataOptions, Device, needs_train, read_pairs
+from tagloom.cli.arguments import DataOptions, Device, Split, needs_train, read_pairs
 from tagloom.errors import RecipeError, TagloomError
 from tagloom.terminal import open_console, warn
 
@@ -38,6 +38,7 @@ def train(
         str | None,
         typer.Option(help="Begin with the weights of this tagger folder, e.g. fine-tune after a probe (two stages)."),
     ] = None,
+    split: Split = None,
     device: Device = "auto",
     cache: Annotated[Path | None, typer.Option(help="Where features of frozen backbones are kept.")] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")] = False,
@@ -68,6 +69,12 @@ def train(
         data_options=read_pairs(data_option) or before.data_options,
         start=start_from or before.start,
     )
+    if split:
+        from tagloom.data import load_table
+        from tagloom.data.label_split import read_split
+
+        every = load_table(plan.data, **plan.data_options).classes
+        plan = replace(plan, classes=read_split(split, every).seen)
     if begun:
         begun.check_same(plan)
     try:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from tagloom.data.formats.fields import join_labels
+from tagloom.data.formats.classes import read_classes
+from tagloom.data.formats.fields import join_labels, split_labels
 from tagloom.data.images import find_images
 from tagloom.errors import DataError, ImageError
 from tagloom.files import whole_file
@@ -26,6 +27,21 @@ def collect_images(places: Sequence[Path]) -> list[Path]:
         else:
             found.append(place)
     return list(dict.fromkeys(found))
+
+
+def read_labels(given: str) -> list[str]:
+    """Read labels that were typed, joined by commas, or that a .txt file lists one a line.
+
+    >>> read_labels('surfboard, golden retriever, "salt, pepper"')
+    ['surfboard', 'golden retriever', 'salt, pepper']
+    """
+    if given.lower().endswith(".txt"):
+        if not Path(given).is_file():
+            raise DataError(
+                f"{given}: no such file. Give a text file with one label a line, or labels joined by commas."
+            )
+        return list(read_classes(Path(given)))
+    return split_labels(given, ",")
 
 
 def tag_files(

@@ -8,5 +8,6 @@ nowhere.
 from tagloom.metrics.decisions import f1_at_k, top1_accuracy
 from tagloom.metrics.ranking import average_precision
 from tagloom.metrics.summary import score
+from tagloom.metrics.zeroshot import zero_shot_score
 
-__all__ = ["average_precision", "f1_at_k", "score", "top1_accuracy"]
+__all__ = ["average_precision", "f1_at_k", "score", "top1_accuracy", "zero_shot_score"]

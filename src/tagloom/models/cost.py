@@ -6,7 +6,10 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from tagloom.models.heads import needs_words
 from tagloom.models.tagger import TaggerNetwork, build_network
+
+WORD_SIZE = 384  # of MiniLM and many other sentence encoders
 
 
 class Cost(NamedTuple):
@@ -34,7 +37,7 @@ def count_cost(network: nn.Module, *inputs: torch.Tensor) -> Cost:
 
 
 def tagger_cost(backbone: str, head: str, *, classes: int, size: int, **head_options: object) -> tuple[Cost, Cost]:
-    """Count what a whole tagger and its head alone cost for one picture.
+    """Count what a whole tagger and its head alone cost for one picture; words count as vectors of 384 values.
 
     Returns:
         The cost of backbone and head together, and of the head.
@@ -48,6 +51,7 @@ def tagger_cost(backbone: str, head: str, *, classes: int, size: int, **head_opt
             classes=classes,
             size=size,
             frozen=False,
+            word_vectors=torch.zeros(classes, WORD_SIZE) if needs_words(head, head_options) else None,
         )
         pictures = torch.zeros(1, size, size, 3, dtype=torch.uint8)
         whole = count_cost(network, pictures)

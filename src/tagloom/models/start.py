@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import nn
+
 from tagloom.errors import TaggerError
 from tagloom.inference.folder import read_spec
 from tagloom.models.tagger import TaggerNetwork, load_network
@@ -33,6 +36,15 @@ def start_from(
     trained = load_network(folder, spec)
     network.backbone.load_state_dict(trained.backbone.state_dict())
     same = (tuple(spec.classes), spec.head, spec.head_options) == (tuple(classes), head, head_options)
-    if same:
+    if same and _same_words(network.head, trained.head):
         network.head.load_state_dict(trained.head.state_dict())
-    return same
+        return True
+    return False
+
+
+def _same_words(one: nn.Module, other: nn.Module) -> bool:
+    """Say whether two heads have the same words of their labels, or both none."""
+    ours, theirs = (getattr(head, "words", None) for head in (one, other))
+    if ours is None or theirs is None:
+        return ours is theirs
+    return ours.shape == theirs.shape and torch.allclose(ours, theirs, atol=1e-3)

@@ -19,6 +19,11 @@ def model_card(spec: TaggerSpec) -> str:
         'tagger.predict("photo.jpg")   # [[Tag(label=…, score=…), …]]\n```\n\n'
         "or `tagloom predict FOLDER photo.jpg`. With `model.onnx`, `pip install tagloom` is enough: no torch.\n"
     )
+    if spec.words is not None:
+        use += (
+            f"\nIt also scores labels that it was never trained on, by their words (`{spec.words.source}`): "
+            '`tagger.predict("photo.jpg", labels=["surfboard", "wedding"])`.\n'
+        )
     return "\n".join([title, intro, use, _data(spec), _figures(spec), _classes(spec), _limits(spec)])
 
 

@@ -170,6 +170,10 @@ def _check(plan: RunPlan, out: Path, resume: bool, jobs: int) -> Distillation:
             "teachers of parts of the labels can be merged only where every label has a score of its own: take task "
             "'multi' and a loss other than 'cross-entropy'."
         )
+    if plan.recipe.words.augmented:
+        raise RecipeError(
+            "teachers have nothing to say of words that are varied: set words.query_noise=0 and words.random_queries=0."
+        )
     if jobs < 1:
         raise TagloomError(f"--jobs {jobs}: at least one teacher at a time must train.")
     check_options(plan.recipe)
@@ -208,7 +212,7 @@ def _look_once(
     )
     look = cached_parts if recipe.from_cache else image_parts
     with RunLog(out, console) as log:
-        network = first_network(plan, tables.table.classes, log)
+        network = first_network(plan, tables.table.classes, cache, log)
         look(network, everything, recipe, cache_folder=cache, device=pick_device(device), stop=stop, log=log)
 
 

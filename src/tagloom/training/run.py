@@ -19,16 +19,18 @@ from torch import nn
 
 import tagloom
 from tagloom.data.table import LabelTable
-from tagloom.errors import TaggerError, TagloomError
-from tagloom.inference.folder import CARD_FILE, ONNX_FILE, SPEC_FILE, TaggerSpec, write_spec
+from tagloom.errors import RecipeError, TaggerError, TagloomError
+from tagloom.inference.folder import CARD_FILE, ONNX_FILE, SPEC_FILE, WORDS_FILE, TaggerSpec, WordForm, write_spec
 from tagloom.inference.thresholds import choose_thresholds
 from tagloom.losses import create_loss
 from tagloom.metrics import score, top1_accuracy
 from tagloom.models.export import export_onnx
-from tagloom.models.heads import Head
+from tagloom.models.heads import Head, needs_words
+from tagloom.models.heads.query_head import QueryHead
+from tagloom.models.heads.readout import WordReadout
 from tagloom.models.start import start_from
 from tagloom.models.tagger import TaggerNetwork, build_network, count_parameters, pick_device, save_weights
-from tagloom.recipe import Recipe, ThresholdSettings
+from tagloom.recipe import Recipe, ThresholdSettings, WordSettings
 from tagloom.report.card import model_card
 from tagloom.training.batches import Batches, ImageBatches
 from tagloom.training.checkpoint import CHECKPOINT_FOLDER, CheckpointStore
@@ -37,10 +39,14 @@ from tagloom.training.loop import LoopSettings, fit
 from tagloom.training.optimiser import create_optimiser
 from tagloom.training.parts import Parts, cached_parts, image_parts
 from tagloom.training.plan import RunPlan, check_options
+from tagloom.training.query_augmentation import AugmentedQueriesTask
 from tagloom.training.signals import StopRequest
 from tagloom.training.tables import Tables, load_tables
 from tagloom.training.tasks import Forward, Loss, SupervisedTask, Task
 from tagloom.training.validation import Scored, headline, score_batches
+from tagloom.words import encode_labels
+from tagloom.words.sources import place_of_source
+from tagloom.words.tables import LabelVectors, write_vectors
 
 BROKEN_FILE = "broken.csv"
 
@@ -63,6 +69,8 @@ class Materials(NamedTuple):
     Attributes:
         forward: Gives the logits of a batch's inputs.
         loss: The recipe's.
+        head: The head that `forward` runs.
+        words: How its words are varied, where it has any.
         batches: What is learned from.
         classes: Label names, in the order of the logits.
         device: Where it is computed.
@@ -72,6 +80,8 @@ class Materials(NamedTuple):
 
     forward: Forward
     loss: Loss
+    head: nn.Module
+    words: WordSettings
     batches: Batches
     classes: tuple[str, ...]
     device: torch.device
@@ -83,8 +93,18 @@ MakeTask: TypeAlias = Callable[[Materials], Task]
 
 
 def supervised(materials: Materials) -> Task:
-    """Make the task of plain training."""
-    return SupervisedTask(materials.forward, materials.loss)
+    """Make the task of plain training, with words varied where the recipe asks for it."""
+    words, head = materials.words, materials.head
+    if not words.augmented:
+        return SupervisedTask(materials.forward, materials.loss)
+    if not (isinstance(head, QueryHead) and head.takes_words) or (words.random_queries and head.fixed_queries):
+        raise RecipeError(
+            "words.query_noise and words.random_queries need a head whose queries and readout take any words, such as "
+            "'ml-decoder-words'. Set both to 0."
+        )
+    return AugmentedQueriesTask(
+        materials.forward, materials.loss, head, noise=words.query_noise, random_queries=words.random_queries
+    )
 
 
 def train(
@@ -127,7 +147,7 @@ def train(
         size = {"images": len(table), "classes": len(table.classes)}
         where = {"device": str(place), "host": socket.gethostname(), "process": os.getpid()}
         log.event("start", **size, **where, version=tagloom.__version__)
-        network = first_network(plan, table.classes, log)
+        network = first_network(plan, table.classes, cache_folder, log)
         if recipe.task == "multi" and (np.diff(table.positive.indptr) == 1).all():
             log.say("[yellow]every image has exactly one label: did you mean --task single?[/]")
         make_parts = cached_parts if recipe.from_cache else image_parts
@@ -140,7 +160,9 @@ def train(
         loss = create_loss(recipe.loss.name, **recipe.loss.options)
         history = fit(
             module,
-            make_task(Materials(forward, loss, parts.train, table.classes, place, stop, log)),
+            make_task(
+                Materials(forward, loss, network.head, recipe.words, parts.train, table.classes, place, stop, log)
+            ),
             parts.train,
             create_optimiser(
                 module,
@@ -167,9 +189,12 @@ def train(
     return TrainingResult(table.classes, metrics)
 
 
-def first_network(plan: RunPlan, classes: tuple[str, ...], log: RunLog) -> TaggerNetwork:
+def first_network(plan: RunPlan, classes: tuple[str, ...], cache_folder: Path, log: RunLog) -> TaggerNetwork:
     """Build a plan's network as it is before its first step."""
     recipe = plan.recipe
+    vectors = None
+    if needs_words(recipe.head.name, recipe.head.options):
+        vectors = torch.from_numpy(encode_labels(classes, recipe.words.source, cache_folder=cache_folder))
     torch.manual_seed(recipe.training.seed)
     network = build_network(
         backbone=recipe.backbone.name,
@@ -179,6 +204,7 @@ def first_network(plan: RunPlan, classes: tuple[str, ...], log: RunLog) -> Tagge
         classes=len(classes),
         size=recipe.preprocess.size,
         frozen=recipe.backbone.frozen,
+        word_vectors=vectors,
     )
     if plan.start:
         head = recipe.head
@@ -284,6 +310,7 @@ def _finish(
         task=recipe.task,
         activation=recipe.activation,
         thresholds=tuple(float(value) for value in thresholds),
+        words=_word_form(network, recipe),
         recipe=recipe.to_dict(),
         metrics=metrics,
         data={
@@ -302,6 +329,8 @@ def _finish(
         version=tagloom.__version__,
     )
     save_weights(network, out)
+    if isinstance(network.head, QueryHead) and network.head.words is not None:
+        write_vectors(out / WORDS_FILE, LabelVectors(table.classes, network.head.class_words().cpu().numpy()))
     if plan.export:
         _export(network, out, recipe, log)
     (out / CARD_FILE).write_text(model_card(spec), encoding="utf-8")
@@ -312,10 +341,26 @@ def _finish(
 def _export(network: TaggerNetwork, out: Path, recipe: Recipe, log: RunLog) -> None:
     log.say("[dim]writing model.onnx and checking it against torch …[/]")
     try:
-        export_onnx(network, out / ONNX_FILE, size=recipe.preprocess.size)
+        export_onnx(network, out / ONNX_FILE, size=recipe.preprocess.size, words=network.word_input())
     except TaggerError as error:  # the tagger is whole without it: it runs in torch
         log.event("export", problem=str(error))
         log.say(f"[yellow]no model.onnx was written: {escape(str(error))}[/]")
+
+
+def _word_form(network: TaggerNetwork, recipe: Recipe) -> WordForm | None:
+    """Say how the tagger is asked for labels; None where it knows its own only."""
+    head = network.head
+    if not (isinstance(head, QueryHead) and head.takes_words):
+        return None
+    readout = cast(WordReadout, head.readout)
+    return WordForm(
+        source=place_of_source(recipe.words.source),
+        places=tuple(readout.places.tolist()),
+        group_size=readout.group_size,
+        fixed_queries=head.fixed_queries,
+        grouping="consecutive" if recipe.head.options.get("grouping") == "consecutive" else "random",
+        grouping_seed=recipe.head.options.get("grouping_seed") or 0,
+    )
 
 
 def _thresholds(held: Scored | None, settings: ThresholdSettings, classes: int) -> NDArray[np.float32]:

@@ -157,9 +157,8 @@ def fit_recipe(recipe: Recipe, classes: Sequence[str], part: Sequence[str]) -> R
         head.pop("groups", None)
     elif isinstance(groups, int):
         head["groups"] = min(groups, len(part))
-    for options, name in ((head, "word_vectors"), (loss, "weights")):
-        if options.get(name) is not None:
-            options[name] = _rows(options[name], chosen, len(classes), name)
+    if loss.get("weights") is not None:
+        loss["weights"] = _rows(loss["weights"], chosen, len(classes), "weights")
     return replace(recipe, head=replace(recipe.head, options=head), loss=replace(recipe.loss, options=loss))
 
 

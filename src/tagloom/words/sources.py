@@ -55,7 +55,7 @@ def open_source(name: str) -> WordSource:
 
 def place_of_source(name: str) -> str:
     """Write a source so that it is found from any working directory."""
-    return str(Path(name).resolve()) if name not in PACKAGES and Path(name).exists() else name
+    return str(Path(name).resolve()) if name and name not in PACKAGES and Path(name).exists() else name
 
 
 def _package(name: str) -> WordSource:
@@ -120,7 +120,7 @@ def _glove(labels: Sequence[str]) -> NDArray[np.float32]:
 def _wordllama(labels: Sequence[str]) -> NDArray[np.float32]:
     from wordllama import WordLlama
 
-    # Its own search misses the tokenizer that lies in the package, and would fetch it; as its cache the package has all.
+    # Its own search misses the tokenizer in the package, and would fetch it. As its cache, the package has everything.
     model: Any = WordLlama.load(cache_dir=_folder_of("wordllama"), disable_download=True)
     return np.asarray(model.embed(list(labels)), np.float32)
 

@@ -7,6 +7,7 @@
 | JSON lines | the same in a .jsonl file |
 | image folder | a folder with metadata.csv or metadata.jsonl, as Hugging Face datasets have |
 | COCO | an instances_*.json file |
+| NUS-WIDE | a data.csv of paths, lists of labels in brackets, and splits |
 | Pascal VOC | a folder with JPEGImages and Annotations or ImageSets, or a list in ImageSets/Main |
 | class folders | a folder with one folder of images per class |
 """
@@ -22,14 +23,17 @@ from tagloom.data.formats.coco import is_coco, read_coco
 from tagloom.data.formats.delimited import is_delimited, read_delimited
 from tagloom.data.formats.folders import is_class_folders, read_class_folders
 from tagloom.data.formats.jsonlines import is_image_folder, is_json_lines, read_image_folder, read_json_lines
+from tagloom.data.formats.nuswide import is_nus_wide, read_nus_wide
 from tagloom.data.formats.parquet import is_parquet, read_parquet
 from tagloom.data.formats.voc import is_voc, read_voc
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError, unknown_name
 
-# The first form that recognises a path reads it: a split of VOC is a .txt, and VOC's folders hold images too.
+# The first form that recognises a path reads it: a split of VOC is a .txt, NUS-WIDE's file is a .csv, and VOC's folders
+# hold images too.
 _FORMS: tuple[tuple[Callable[[Path], bool], Callable[..., LabelTable]], ...] = (
     (is_voc, read_voc),
+    (is_nus_wide, read_nus_wide),
     (is_delimited, read_delimited),
     (is_parquet, read_parquet),
     (is_json_lines, read_json_lines),
@@ -48,11 +52,12 @@ def load_table(path: str | os.PathLike[str], *, classes: Sequence[str] | None = 
     """Read a label table, whatever form it has.
 
     Args:
-        path: The file or folder.
+        path: The file or folder. `FILE#NAME` is the file with the choice split=NAME, so that two splits of one file can
+            be named in one command.
         classes: The order of classes wanted. A label that is not among them is an error.
         **choices: What the form leaves open, as its own reader documents: `images`, `image_column`, `label_column`
             and `separator` for CSV, Parquet and JSON lines; `images` and `unannotated` for COCO; `split` and
-            `difficult` for Pascal VOC.
+            `images` for NUS-WIDE; `split` and `difficult` for Pascal VOC.
 
     Raises:
         DataError: Saying what was found, where, and what to do.
@@ -60,6 +65,9 @@ def load_table(path: str | os.PathLike[str], *, classes: Sequence[str] | None = 
     given = Path(path)
     if "\0" in str(given):
         raise DataError(f"{str(given)!r}: a path cannot hold a zero byte.")
+    before, mark, split = str(given).rpartition("#")
+    if mark and not given.exists() and Path(before).exists():
+        given, choices = Path(before), {**choices, "split": split}
     if not given.exists():
         raise DataError(f"{given}: there is no such file or folder. {_UNDERSTOOD}")
     if classes is not None:
@@ -94,5 +102,5 @@ def _check_choices(path: Path, read: Callable[..., LabelTable], choices: dict[st
 
 def _hint(path: Path) -> str:
     """Tables that lie in the folder, for whoever gave the folder instead."""
-    files = sorted(str(file) for recognises, _ in _FORMS[1:5] for file in path.glob("*") if recognises(file))
+    files = sorted(str(file) for recognises, _ in _FORMS[1:6] for file in path.glob("*") if recognises(file))
     return f" Perhaps {' or '.join(files[:4])} was meant." if files else ""

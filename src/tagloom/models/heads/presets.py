@@ -115,7 +115,9 @@ def query(
         classifier_hidden=classifier_hidden,
         readout_dropout=readout_dropout,
     )
-    words = None if words is None else _by_query(words, asked_by)
+    word_places = None
+    if words is not None:
+        words, word_places = _by_query(words, asked_by)
     poolings = choose_poolings(stages, stage_pooling, stage_channels=stage_channels, in_channels=in_channels)
     return QueryHead(
         in_channels,
@@ -137,6 +139,7 @@ def query(
         feature_dropout=feature_dropout,
         poolings=poolings,
         words=words,
+        word_places=word_places,
     )
 
 
@@ -214,8 +217,12 @@ queries "words" with `word_vectors`.
 """
 
 
-def _by_query(words: Tensor, readout: nn.Module) -> Tensor:
-    """Lay the words (N, d_w) of the classes out query by query, (K, g, d_w), zeros where a group has fewer than g."""
+def _by_query(words: Tensor, readout: nn.Module) -> tuple[Tensor, Tensor]:
+    """Lay the words (N, d_w) of the classes out query by query.
+
+    Returns:
+        (K, g, d_w), zeros where a group has fewer than g; and the places (N,) of the classes among the K · g.
+    """
     group_of = getattr(readout, "group_of", None)
     if isinstance(readout, SharedReadout | WordReadout):
         size, places = readout.group_size, readout.places
@@ -224,9 +231,10 @@ def _by_query(words: Tensor, readout: nn.Module) -> Tensor:
     else:
         parts = [torch.nonzero(group_of == number).flatten().tolist() for number in range(cast(int, readout.queries))]
         size, order = lay_out(parts)
-        places = torch.from_numpy(order)
+        places = torch.tensor(order)
     rows = words.new_zeros(cast(int, readout.queries) * size, words.shape[1])
-    return rows.index_copy(0, places.to(rows.device), words).view(-1, size, words.shape[1])
+    places = places.to(rows.device)
+    return rows.index_copy(0, places, words).view(-1, size, words.shape[1]), places.clone()
 
 
 def _check_whole(options: dict[str, int | None], least: int = 0) -> None:

@@ -118,6 +118,6 @@ def word_tensor(word_vectors: WordVectors | None, classes: int) -> Tensor:
         raise RecipeError(
             f"word_vectors have {len(words)} rows for {classes} classes. Give one row per class, in their order."
         )
-    if not words.isfinite().all():
+    if not words.is_meta and not words.isfinite().all():
         raise RecipeError("word_vectors hold values that are not finite numbers.")
     return words

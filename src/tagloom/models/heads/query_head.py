@@ -26,10 +26,12 @@ class QueryHead(nn.Module):
     Attributes:
         words: (K, g, d_w) the words of the classes, query by query, zeros where a group has fewer than g; None for a
             head without words. They are saved with the head and never trained.
+        word_places: (N,) where the word of each class is among the K · g.
         takes_words: Whether `classify` takes other words than these.
     """
 
     words: Tensor | None
+    word_places: Tensor | None
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class QueryHead(nn.Module):
         feature_dropout: float,
         poolings: Sequence[StagePooling] = (),
         words: Tensor | None = None,
+        word_places: Tensor | None = None,
     ) -> None:
         super().__init__()
         self.poolings = tuple(poolings)
@@ -59,6 +62,7 @@ class QueryHead(nn.Module):
         self.decoder = decoder
         self.readout = readout
         self.register_buffer("words", words)
+        self.register_buffer("word_places", word_places, persistent=False)
         # Where queries look at each other, a label's score would depend on what else is asked for.
         apart = isinstance(decoder, Decoder) and not decoder.self_attention
         self.takes_words = words is not None and apart and isinstance(readout, SharedReadout | WordReadout)
@@ -89,6 +93,12 @@ class QueryHead(nn.Module):
         tokens = self._decode(features, *stages, words=words)
         logits: Tensor = cast(WordReadout, self.readout).read_all(tokens, words)
         return logits
+
+    def class_words(self) -> Tensor:
+        """Give the word of each class, (N, d_w), in the order of the classes."""
+        if self.words is None or self.word_places is None:
+            raise TagloomError("this head has no words.")
+        return self.words.flatten(0, 1).index_select(0, self.word_places)
 
     @property
     def fixed_queries(self) -> int | None:

@@ -102,7 +102,7 @@ class SharedReadout(nn.Module):
         parts = partition(classes, groups, grouping, grouping_seed)
         self.queries = len(parts)
         self.group_size, places = lay_out(parts)
-        self.register_buffer("places", torch.from_numpy(places))
+        self.register_buffer("places", torch.tensor(places))
         self.linear = nn.Linear(width, self.group_size)
         nn.init.zeros_(self.linear.bias)
 
@@ -141,7 +141,7 @@ class WordReadout(nn.Module):
         parts = partition(classes, groups, grouping, grouping_seed)
         self.queries = len(parts)
         self.group_size, places = lay_out(parts)
-        self.register_buffer("places", torch.from_numpy(places))
+        self.register_buffer("places", torch.tensor(places))
         self.weight = nn.Parameter(torch.empty(width, word_size).uniform_(-1, 1) * math.sqrt(3 / (width * word_size)))
         self.bias = nn.Parameter(torch.zeros(()))
 

@@ -1,0 +1,74 @@
+"""Seen and unseen labels: what a zero-shot tagger trains, and what it is asked for besides."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from tagloom.data.formats.classes import MAX_CLASSES_BYTES, read_classes
+from tagloom.data.table import not_a_class
+from tagloom.errors import DataError
+
+_DRAWN = "random:"
+_KINDS = "a text file of unseen labels, one a line; a .json with a list 'test class'; or random:COUNT:SEED"
+
+
+class LabelSplit(NamedTuple):
+    """The classes of a table, parted in two; each part in the table's order."""
+
+    seen: tuple[str, ...]
+    unseen: tuple[str, ...]
+
+
+def read_split(given: str, classes: Sequence[str]) -> LabelSplit:
+    """Part the classes of a table into seen and unseen.
+
+    Args:
+        given: A text file that lists the unseen labels; a JSON file with a list "test class", as NUS-WIDE's
+            benchmark_81_v0.json; or "random:15", "random:15:7" for 15 labels drawn by the seed 0 or 7.
+        classes: All classes of the table.
+
+    >>> read_split("random:1:3", ["ant", "bee", "cat"])
+    LabelSplit(seen=('ant', 'bee'), unseen=('cat',))
+    """
+    unseen = set(_drawn(given, classes) if given.startswith(_DRAWN) else _listed(Path(given)))
+    known = set(classes)
+    for name in sorted(unseen):
+        if name not in known:
+            raise DataError(f"{given}: {not_a_class(name, classes)} Correct it, or remove it from the split.")
+    split = LabelSplit(
+        tuple(name for name in classes if name not in unseen), tuple(name for name in classes if name in unseen)
+    )
+    if not split.seen or not split.unseen:
+        raise DataError(
+            f"{given}: leaves {len(split.seen)} seen and {len(split.unseen)} unseen labels. Both are needed."
+        )
+    return split
+
+
+def _drawn(given: str, classes: Sequence[str]) -> list[str]:
+    count, _, seed = given.removeprefix(_DRAWN).partition(":")
+    if not count.isdigit() or not (seed or "0").isdigit():
+        raise DataError(f"{given}: write random:COUNT or random:COUNT:SEED, for example random:15:0")
+    if int(count) >= len(classes):
+        raise DataError(f"{given}: there are {len(classes)} labels, and one at least must be left to train.")
+    return [classes[place] for place in np.random.default_rng(int(seed or 0)).permutation(len(classes))[: int(count)]]
+
+
+def _listed(path: Path) -> Sequence[str]:
+    if not path.is_file():
+        raise DataError(f"{path}: no such file. A split is {_KINDS}.")
+    if path.suffix.lower() != ".json":
+        return read_classes(path)
+    if path.stat().st_size > MAX_CLASSES_BYTES:
+        raise DataError(f"{path}: larger than {MAX_CLASSES_BYTES} bytes. A list of labels is expected.")
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: not JSON ({error}). A split is {_KINDS}.") from error
+    names = content.get("test class") if isinstance(content, dict) else None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise DataError(f"{path}: has no list 'test class' of names. A split is {_KINDS}.")
+    return names
