@@ -60,3 +60,43 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory, scenes: Path, feature
 def quick() -> dict[str, Any]:
     """The recipe of the shared tagger as plain data, to be changed by a test."""
     return copy.deepcopy(QUICK)
+
+
+UNSEEN = ("anchor", "car", "heart", "tree")
+"""Things of the scenes that the shared tagger of words is not trained on."""
+
+
+@pytest.fixture(scope="session")
+def glove(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A text file of word vectors, 6 values each: the things of the scenes, and some words beside."""
+    import numpy as np
+
+    from tagloom.data.scenes import scene_classes
+
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("glove") / "glove.6d.txt"
+    words = [*scene_classes(), "red", "golden", "wedding", "surfboard", *(f"w{number}" for number in range(30))]
+    lines = [f"{word} {' '.join(f'{value:.4f}' for value in rng.standard_normal(6))}" for word in words]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def word_run(tmp_path_factory: pytest.TempPathFactory, scenes: Path, feature_cache: Path, glove: Path) -> Path:
+    """The folder of a tagger of words, trained on all things but `UNSEEN`. Copy it before changing it."""
+    pytest.importorskip("torch")
+    from tagloom.data.scenes import scene_classes
+    from tagloom.recipe import recipe_from_dict
+    from tagloom.training.plan import RunPlan
+    from tagloom.training.run import train
+
+    content = copy.deepcopy(QUICK) | {
+        "words": {"source": str(glove), "query_noise": 0.1, "random_queries": 3},
+        "head": {"name": "ml-decoder-words", "options": {"width": 16, "feed_forward": 24, "attention_heads": 2}},
+        "optimiser": {"learning_rate": 0.003},
+    }
+    out = tmp_path_factory.mktemp("runs") / "words"
+    seen = tuple(name for name in scene_classes() if name not in UNSEEN)
+    plan = RunPlan(str(scenes / "train.csv"), None, recipe_from_dict(content), classes=seen)
+    train(plan, out, cache_folder=feature_cache)
+    return out

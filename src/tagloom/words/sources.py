@@ -42,7 +42,7 @@ def open_source(name: str) -> WordSource:
             raise WordError(f"{path}: no such file. Give a file of word vectors, or one of {', '.join(PACKAGES)}.")
         given = path.name.lower().endswith(tables.SUFFIXES)
         return WordSource(_dated(path), (_given if given else _text)(path))
-    if path.is_dir():
+    if name and path.is_dir():
         weights = sorted(path.rglob("*.safetensors"))
         return WordSource("|".join(_dated(file) for file in [path, *weights]), _sentences(str(path)))
     if _HUB_NAME.fullmatch(name):
@@ -134,7 +134,9 @@ def _sentences(model: str) -> Encode:
         if find_spec("sentence_transformers") is None:
             raise MissingExtraError(f"the sentence encoder {model}", "words")
         from sentence_transformers import SentenceTransformer
+        from transformers.utils.logging import disable_progress_bar
 
+        disable_progress_bar()  # of reading weights, which takes less than a second
         try:
             encoder: Any = SentenceTransformer(
                 model,

@@ -68,7 +68,7 @@ def nearest_spellings(words: Collection[str], listed: Iterable[str]) -> dict[str
             near = other[:1].casefold() == word[:1].casefold() and abs(len(other) - len(word)) <= 2
             if near and len(candidates) < NEAR_CANDIDATES:
                 candidates.append(other)
-    best = {word: get_close_matches(word.casefold(), candidates, n=1, cutoff=0.7) for word, candidates in alike.items()}
+    best = {word: get_close_matches(word.casefold(), candidates, n=1) for word, candidates in alike.items()}
     return {word: found[0] for word, found in best.items() if found}
 
 
