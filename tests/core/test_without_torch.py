@@ -50,3 +50,10 @@ def test_tables_scenes_and_recipes_work(tmp_path):
     done = tagloom("recipes", "validate", "quick")
     assert done.returncode == 0
     assert "not checked" in done.stdout
+
+
+def test_labels_that_are_typed_are_scored_without_torch(word_run, scenes, tmp_path):
+    picture = sorted((scenes / "images").iterdir())[0]
+    done = tagloom("predict", word_run, picture, "--labels", "car, golden heart", "--top-k", 1)
+    assert done.returncode == 0, done.stderr
+    assert "car" in done.stdout or "golden heart" in done.stdout
