@@ -20,6 +20,7 @@ CARD_FILE = "README.md"
 WORDS_FILE = "words.safetensors"
 FORMAT = 1
 MAX_SPEC_BYTES = 64 * 1024 * 1024
+MAX_WORDS = 2**20  # of all queries together, where their number is fixed
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,12 @@ class WordForm:
     grouping_seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.group_size < 1 or (self.fixed_queries is not None and self.fixed_queries < 1):
-            raise TaggerError("words: group_size and fixed_queries are whole numbers from 1 on.")
+        counts = (self.group_size, 1 if self.fixed_queries is None else self.fixed_queries)
+        if min(counts) < 1 or self.group_size * counts[1] > MAX_WORDS or self.grouping_seed < 0:
+            raise TaggerError(
+                f"words: group_size and fixed_queries are whole numbers from 1 on, their product up to {MAX_WORDS}, "
+                "and grouping_seed is one from 0 on."
+            )
         queries = self.fixed_queries or len(self.places)
         if len(set(self.places)) != len(self.places) or not all(
             0 <= place < queries * self.group_size for place in self.places
