@@ -81,6 +81,8 @@ def test_new_labels_get_the_median_threshold(tagger):
     place = tagger.classes.index("boat")
     assert asked.spec.thresholds[0] == pytest.approx(tagger.spec.thresholds[place])
     assert asked.spec.thresholds[1] == pytest.approx(np.median(tagger.spec.thresholds))
+    again = tagger.with_labels(["car"]).with_labels(["boat"])
+    assert again.spec.thresholds[0] == pytest.approx(tagger.spec.thresholds[place])
 
 
 def test_twenty_thousand_labels_go_in_chunks(tagger, picture, monkeypatch):

@@ -42,6 +42,7 @@ class Tagger:
         self._run = run
         self._asker = asker
         self._last: Tagger | None = None
+        self._trained: Tagger = self  # of whose labels the thresholds are known
 
     def predict(
         self,
@@ -90,6 +91,8 @@ class Tagger:
         names = tuple(dict.fromkeys(labels))
         if not names or not all(isinstance(name, str) and name.strip() for name in names):
             raise TaggerError("the list of labels is empty, or a label in it is. Name at least one.")
+        if self._trained is not self:
+            return self._trained.with_labels(names)
         if self._last is not None and self._last.classes == names:
             return self._last
         if self._asker is None:
@@ -102,6 +105,7 @@ class Tagger:
         thresholds = tuple(limits.get(name, usual) for name in names)
         spec = replace(self.spec, classes=names, thresholds=thresholds, words=None)
         self._last = Tagger(spec, self._asker.run_others(names), self.engine, self._asker)
+        self._last._trained = self
         return self._last
 
     def stream(
