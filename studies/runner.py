@@ -15,11 +15,12 @@ from pathlib import Path
 from rich.console import Console
 
 from tagloom.cache_folder import default_cache_folder
+from tagloom.distill_settings import Distillation
 from tagloom.inference.folder import SPEC_FILE, read_spec
 from tagloom.recipe import load_recipe, override
 from tagloom.training.distill import distill
 from tagloom.training.log import LOG_FILE
-from tagloom.training.plan import RUN_FILE, Distillation, RunPlan
+from tagloom.training.plan import RUN_FILE, RunPlan
 from tagloom.training.run import train
 from tagloom.training.teachers import TEACHERS_FOLDER
 

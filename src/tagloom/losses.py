@@ -107,28 +107,38 @@ def focal_loss(
 
 
 def binary_cross_entropy(
-    logits: Tensor, targets: Tensor, known: Tensor | None = None, weights: Tensor | None = None
+    logits: Tensor,
+    targets: Tensor,
+    smoothing: float = 0.0,
+    known: Tensor | None = None,
+    weights: Tensor | None = None,
 ) -> Tensor:
-    """Cost every label −log of the probability given to the truth. Arguments as for `asymmetric_loss`.
+    """Cost every label −log of the probability given to the truth.
+
+    With `smoothing` s the target y becomes (1 − s) y + s / N. Arguments otherwise as for `asymmetric_loss`.
 
     >>> print(f"{binary_cross_entropy(torch.zeros(3, 2), torch.ones(3, 2)):.4f}")
     1.3863
     """
     logits = _prepared(logits, targets, known)
-    terms = F.binary_cross_entropy_with_logits(logits, targets.float(), reduction="none")
+    terms = F.binary_cross_entropy_with_logits(logits, _smoothed(targets, smoothing), reduction="none")
     return _summed(terms, known, weights)
 
 
 def soft_margin_loss(
-    logits: Tensor, targets: Tensor, known: Tensor | None = None, weights: Tensor | None = None
+    logits: Tensor,
+    targets: Tensor,
+    smoothing: float = 0.0,
+    known: Tensor | None = None,
+    weights: Tensor | None = None,
 ) -> Tensor:
     """Average the cross-entropy over each image's known labels, then over images; N does not change its scale.
 
     It is torch's `multilabel_soft_margin_loss` where all is known. An image with nothing known contributes 0.
-    Arguments as for `asymmetric_loss`.
+    Arguments as for `binary_cross_entropy`.
     """
     logits = _prepared(logits, targets, known)
-    terms = F.binary_cross_entropy_with_logits(logits, targets.float(), reduction="none")
+    terms = F.binary_cross_entropy_with_logits(logits, _smoothed(targets, smoothing), reduction="none")
     labels_known = logits.shape[1] if known is None else known.bool().sum(dim=1, keepdim=True).clamp(min=1)
     return _summed(terms / labels_known, known, weights)
 
@@ -167,6 +177,10 @@ def cross_entropy(
     spread = possible / possible.sum(dim=1, keepdim=True).clamp(min=1)
     target = torch.where(mass > 0, (1 - smoothing) * target / mass.clamp(min=1e-12) + smoothing * spread, 0)
     return _summed(-log_p * target, possible, weights)
+
+
+def _smoothed(targets: Tensor, smoothing: float) -> Tensor:
+    return (1 - smoothing) * targets.float() + smoothing / targets.shape[1]
 
 
 def _prepared(logits: Tensor, targets: Tensor, known: Tensor | None) -> Tensor:
@@ -212,6 +226,7 @@ _LIMITS = {
     "margin": (0.0, 0.99),
     "alpha": (0.0, 1.0),
     "smoothing": (0.0, 1.0),
+    "unknown_weight": (0.0, 1.0),
 }
 
 
@@ -233,7 +248,8 @@ def create_loss(name: str, **options: Any) -> Loss:
 
     Args:
         name: A key of `LOSSES`.
-        **options: Arguments of that function other than logits, targets and known.
+        **options: Arguments of that function other than logits, targets and known; and for every loss
+            `unknown_weight`, with which labels that are unknown count as negatives: 0, the default, leaves them out.
 
     Returns:
         A function of logits, targets and known.
@@ -247,7 +263,7 @@ def create_loss(name: str, **options: Any) -> Loss:
     if name not in LOSSES:
         raise RecipeError(unknown_name("loss", name, LOSSES))
     function = LOSSES[name]
-    allowed = set(inspect.signature(function).parameters) - {"logits", "targets", "known"}
+    allowed = set(inspect.signature(function).parameters) - {"logits", "targets", "known"} | {"unknown_weight"}
     for option, value in options.items():
         if option not in allowed:
             raise RecipeError(unknown_name(f"option of the loss '{name}'", option, allowed))
@@ -259,12 +275,16 @@ def create_loss(name: str, **options: Any) -> Loss:
                 )
 
     weights = _weights(name, options.pop("weights", None))
+    unknown_weight = options.pop("unknown_weight", 0.0)
 
     def loss(logits: Tensor, targets: Tensor, known: Tensor | None = None) -> Tensor:
-        if weights is None:
-            return function(logits, targets, known=known, **options)
-        if weights.shape[-1] != logits.shape[-1]:
-            raise RecipeError(f"the loss has {weights.shape[-1]} weights for {logits.shape[-1]} labels: give one each.")
-        return function(logits, targets, known=known, weights=weights.to(logits.device), **options)
+        factors = None if weights is None else weights.to(logits.device)
+        if factors is not None and factors.shape[-1] != logits.shape[-1]:
+            raise RecipeError(f"the loss has {factors.shape[-1]} weights for {logits.shape[-1]} labels: give one each.")
+        if known is not None and unknown_weight > 0:
+            targets = targets * known.bool()
+            certainty = torch.where(known.bool(), 1.0, unknown_weight)
+            known, factors = None, certainty if factors is None else certainty * factors
+        return function(logits, targets, known=known, weights=factors, **options)
 
     return loss

@@ -1,14 +1,15 @@
 """A recipe: all choices of one training, as plain data. Names in it are keys of closed tables, never import paths."""
 
 from dataclasses import asdict, dataclass, field, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
 from tagloom.data.reading import MAX_BROKEN_SHARE
 from tagloom.data.transforms import Augment, Preprocess
+from tagloom.distill_settings import Distillation
 from tagloom.errors import RecipeError, unknown_name
-from tagloom.settings import MAX_YAML_CHARACTERS, fill, read_yaml, write_yaml
+from tagloom.recipes import shipped_recipes
+from tagloom.settings import MAX_YAML_CHARACTERS, fill, lay_over, read_yaml, write_yaml
 
 HEAD_NAMES = (
     "gap",
@@ -24,6 +25,14 @@ HEAD_NAMES = (
     "query",
 )
 LOSS_NAMES = ("asymmetric", "focal", "bce", "soft-margin", "cross-entropy")
+# What a paper may report of a recipe, in percent: "zsl" of unseen labels only, "gzsl" of all labels, "baseline" of the
+# same training without teachers.
+FIGURE_NAMES = (
+    *("mAP", "CF1", "OF1", "top1", "baseline_mAP"),
+    *("zsl_mAP", "zsl_F1@3", "zsl_F1@5", "gzsl_mAP", "gzsl_F1@3", "gzsl_F1@5"),
+)
+# What a recipe says of itself alone; all else comes from its base.
+_OWN = ("name", "purpose", "reports")
 
 
 @dataclass(frozen=True)
@@ -52,11 +61,16 @@ class BackboneSettings:
         name: Any timm model.
         weights: "bundled", "hub", "none", or a file.
         frozen: Whether it is kept as it is; then features are extracted once and heads train from them.
+        drop_path: Stochastic depth: the chance that training passes over the last block; earlier ones have less.
     """
 
     name: str = "tf_efficientnet_lite0"
     weights: str = "bundled"
     frozen: bool = True
+    drop_path: float = 0.0
+
+    def __post_init__(self) -> None:
+        _between("backbone.drop_path", self.drop_path, 0.0, 0.9)
 
 
 @dataclass(frozen=True)
@@ -123,21 +137,23 @@ class OptimiserSettings:
     """How weights move.
 
     Attributes:
-        name: "adamw" or "sgd".
+        name: "adamw", "sgd" or "lamb".
         learning_rate: The highest rate of the schedule.
         backbone_factor: The backbone's rate as a multiple of the head's, when it is trained.
         weight_decay: Decay of matrices; vectors (biases, norms) are never decayed.
-        momentum: Momentum of sgd, first beta of adamw.
+        momentum: Momentum of sgd, first beta of adamw and lamb.
+        second_momentum: Second beta of adamw and lamb.
         schedule: "one-cycle" (up over `warmup`, then down to nearly zero), "cosine" or "constant".
         warmup: Share of all steps in which the rate rises.
         clip_norm: Largest gradient norm; 0 for no clipping.
     """
 
-    name: Literal["adamw", "sgd"] = "adamw"
+    name: Literal["adamw", "sgd", "lamb"] = "adamw"
     learning_rate: float = 1e-3
     backbone_factor: float = 1.0
     weight_decay: float = 1e-2
     momentum: float = 0.9
+    second_momentum: float = 0.999
     schedule: Literal["one-cycle", "cosine", "constant"] = "one-cycle"
     warmup: float = 0.3
     clip_norm: float = 0.0
@@ -147,6 +163,7 @@ class OptimiserSettings:
         _between("optimiser.backbone_factor", self.backbone_factor, 0.0, 100.0)
         _between("optimiser.weight_decay", self.weight_decay, 0.0, 10.0)
         _between("optimiser.momentum", self.momentum, 0.0, 0.9999)
+        _between("optimiser.second_momentum", self.second_momentum, 0.0, 0.999999)
         _between("optimiser.warmup", self.warmup, 0.0, 0.9)
         _between("optimiser.clip_norm", self.clip_norm, 0.0, 1e6)
 
@@ -220,12 +237,17 @@ class Recipe:
     Attributes:
         name: What the recipe is called.
         purpose: One line that says when to take it.
+        paper: The paper whose training it is; empty for one of nobody's.
+        reports: What the paper reports of it: `source`, and figures in percent by `FIGURE_NAMES`.
         task: "multi" (any number of labels per image) or "single" (exactly one).
         data, preprocess, augment, backbone, words, head, loss, optimiser, training, thresholds: The parts.
+        distill: How `tagloom distill` has teachers take part, unless told otherwise; `tagloom train` has none.
     """
 
     name: str = "custom"
     purpose: str = ""
+    paper: Literal["", "ml-decoder", "query2label", "hsq", "layover", "cpsd"] = ""
+    reports: dict[str, Any] = field(default_factory=dict)
     task: Literal["multi", "single"] = "multi"
     data: DataSettings = field(default_factory=DataSettings)
     preprocess: Preprocess = field(default_factory=Preprocess)
@@ -237,8 +259,10 @@ class Recipe:
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     thresholds: ThresholdSettings = field(default_factory=ThresholdSettings)
+    distill: Distillation | None = None
 
     def __post_init__(self) -> None:
+        _check_reports(self.reports)
         if self.task == "multi" and self.loss.name == "cross-entropy":
             raise RecipeError("loss 'cross-entropy' needs one label per image: set task: single, or take 'asymmetric'.")
         if self.task == "multi" and self.training.metric == "top1":
@@ -282,9 +306,18 @@ def recipe_from_dict(content: object, where: str = "recipe") -> Recipe:
 
 
 def load_recipe(name_or_path: str) -> Recipe:
-    """Read a recipe by its name among those that ship with Tagloom, or from a YAML file."""
+    """Read a recipe by its name among those that ship with Tagloom, or from a YAML file, with its base below it."""
+    return recipe_from_dict(recipe_content(name_or_path), name_or_path)
+
+
+def recipe_content(name_or_path: str) -> Any:
+    """Give what a recipe sets, as plain data: its own settings over those of its base, without defaults.
+
+    A recipe may say `base: NAME`, the name of one that ships with Tagloom. It then has all settings of that one but for
+    those that it sets itself; what its base says of itself alone (name, purpose, reports) is not taken over.
+    """
     if name_or_path in recipe_names():
-        return recipe_from_dict(read_yaml(recipe_text(name_or_path), name_or_path), name_or_path)
+        return _over_base(read_yaml(recipe_text(name_or_path), name_or_path), name_or_path, (name_or_path,))
     path = Path(name_or_path)
     if path.suffix.lower() not in (".yaml", ".yml") and not path.is_file():
         raise RecipeError(unknown_name("recipe", name_or_path, recipe_names()) + ", or the path of a .yaml file")
@@ -293,20 +326,33 @@ def load_recipe(name_or_path: str) -> Recipe:
             text = file.read(MAX_YAML_CHARACTERS + 1)  # the reader refuses more
     except (OSError, ValueError) as error:
         raise RecipeError(f"{path}: cannot be read as a recipe ({error}).") from error
-    return recipe_from_dict(read_yaml(text, str(path)), str(path))
+    return _over_base(read_yaml(text, str(path)), str(path))
+
+
+def _over_base(content: Any, where: str, above: tuple[str, ...] = ()) -> Any:
+    """Lay what a recipe says over its base; `above` are the recipes that lie on it already."""
+    if not isinstance(content, dict) or "base" not in content:
+        return content
+    base = content["base"]
+    if base not in recipe_names():
+        raise RecipeError(f"{where}: " + unknown_name("base", str(base)[:60], recipe_names()))
+    if base in above:
+        raise RecipeError(f"{where}: its base {base!r} lies on it already. Name another base.")
+    below = _over_base(read_yaml(recipe_text(base), base), base, (*above, base))
+    inherited = {name: value for name, value in below.items() if name not in _OWN}
+    return lay_over(inherited, {name: value for name, value in content.items() if name != "base"})
 
 
 def recipe_names() -> list[str]:
     """List the recipes that ship with Tagloom."""
-    folder = resources.files("tagloom.recipes")
-    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    return list(shipped_recipes())
 
 
 def recipe_text(name: str) -> str:
-    """Give the text of a shipped recipe, comments included."""
+    """Give the text of a shipped recipe, comments included and without its base."""
     if name not in recipe_names():
         raise RecipeError(unknown_name("recipe", name, recipe_names()))
-    return (resources.files("tagloom.recipes") / f"{name}.yaml").read_text(encoding="utf-8")
+    return shipped_recipes()[name].read_text(encoding="utf-8")
 
 
 def for_task(recipe: Recipe, task: str | None) -> Recipe:
@@ -357,3 +403,16 @@ def override(recipe: Recipe, settings: list[str]) -> Recipe:
 def _between(name: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
         raise RecipeError(f"{name} is {value}; it must lie between {low} and {high}.")
+
+
+def _check_reports(reports: dict[str, Any]) -> None:
+    for name, value in reports.items():
+        if name == "source":
+            if not isinstance(value, str):
+                raise RecipeError(f"reports.source is {value!r}; it names a paper and a table of it.")
+        elif name not in FIGURE_NAMES:
+            raise RecipeError("reports: " + unknown_name("figure", name, ("source", *FIGURE_NAMES)))
+        elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 100:
+            raise RecipeError(f"reports.{name} is {value!r}; it is a number of percent.")
+    if reports and not reports.get("source"):
+        raise RecipeError("reports: say where the figures stand, for example source: ML-Decoder, Table 10")

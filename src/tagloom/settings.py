@@ -67,6 +67,23 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     return value
 
 
+def lay_over(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Give settings with some of them changed, on every level; neither dict is touched.
+
+    Where a part with `options` (a head, a loss) gets another name, the options of the one before are dropped.
+
+    >>> lay_over({"head": {"name": "gap", "options": {"dropout": 0.1}}, "seed": 3}, {"head": {"name": "hsq"}})
+    {'head': {'name': 'hsq', 'options': {}}, 'seed': 3}
+    """
+    result = dict(base)
+    if "options" in base and "name" in changes and changes["name"] != base.get("name"):
+        result["options"] = {}
+    for name, value in changes.items():
+        below = result.get(name)
+        result[name] = lay_over(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return result
+
+
 def _shown(value: object) -> str:
     """Give a stranger's value for a message, never longer than a line."""
     text = repr(value)

@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from tagloom.data import load_table
+from tagloom.distill_settings import Distillation
 from tagloom.errors import DataError, RecipeError, TaggerError, TagloomError
 from tagloom.inference.folder import SPEC_FILE, read_spec
 from tagloom.inference.predictor import load
@@ -22,7 +23,7 @@ from tagloom.training import jobs as jobs_module
 from tagloom.training.board import Board, standing_of
 from tagloom.training.distill import distill, merge_teachers
 from tagloom.training.loop import fit
-from tagloom.training.plan import RUN_FILE, Distillation, RunPlan
+from tagloom.training.plan import RUN_FILE, RunPlan
 from tagloom.training.run import train
 from tagloom.training.signals import Interrupted, StopRequest
 from tagloom.training.tables import load_tables

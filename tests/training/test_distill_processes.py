@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tagloom.distill_settings import Distillation
 from tagloom.errors import TagloomError
 from tagloom.recipe import recipe_from_dict
 from tagloom.settings import read_yaml
 from tagloom.training.distill import distill
-from tagloom.training.plan import Distillation, RunPlan
+from tagloom.training.plan import RunPlan
 
 pytestmark = pytest.mark.slow
 

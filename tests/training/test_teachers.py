@@ -7,11 +7,12 @@ import pytest
 from scipy.sparse import csr_array
 
 from tagloom.data.table import LabelTable
+from tagloom.distill_settings import Distillation
 from tagloom.errors import DataError, RecipeError, TagloomError
 from tagloom.labelgraph import partition, random_partition
 from tagloom.models.heads import create_head
 from tagloom.recipe import recipe_from_dict
-from tagloom.training.plan import Distillation, RunPlan
+from tagloom.training.plan import RunPlan
 from tagloom.training.tables import Tables
 from tagloom.training.teachers import PARTS_FILE, fit_recipe, list_teachers, part_labels, read_parts, write_parts
 

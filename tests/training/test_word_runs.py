@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from tagloom.data.scenes import scene_classes
+from tagloom.distill_settings import Distillation
 from tagloom.errors import RecipeError, TagloomError
 from tagloom.inference.folder import read_spec
 from tagloom.inference.predictor import load
 from tagloom.models.tagger import load_network
 from tagloom.recipe import load_recipe, override, recipe_from_dict
 from tagloom.training.distill import distill
-from tagloom.training.plan import Distillation, RunPlan, check_options
+from tagloom.training.plan import RunPlan, check_options
 from tagloom.training.run import train
 from tagloom.words import encode_labels
 from tagloom.words.tables import read_vectors

@@ -12,8 +12,8 @@ from tagloom.errors import TagloomError
 from tagloom.terminal import open_console, warn
 
 if TYPE_CHECKING:
+    from tagloom.distill_settings import Distillation
     from tagloom.recipe import Recipe
-    from tagloom.training.plan import Distillation
 
 Parts = Annotated[int | None, typer.Option("--k", help="Parts, and so teachers, per kind; 5 by default.", min=1)]
 
@@ -148,12 +148,14 @@ def distill(
 def _teachers(
     begun: "Distillation | None", recipe: "Recipe", given: dict[str, Any], weights: list[str]
 ) -> "Distillation":
-    """Join what was given with what the run was begun with, or else with the defaults."""
-    from tagloom.training.plan import Distillation
+    """Join what was given with what the run was begun with, or else with the recipe's choices, or the defaults."""
+    from tagloom.distill_settings import Distillation
     from tagloom.training.teachers import teacher_epochs
 
     wanted = {name: value for name, value in given.items() if value is not None}
-    base = begun or Distillation(wanted.get("teacher_epochs") or teacher_epochs(recipe.training.epochs))
+    base = (
+        begun or recipe.distill or Distillation(wanted.get("teacher_epochs") or teacher_epochs(recipe.training.epochs))
+    )
     kinds = wanted.get("kinds", base.kinds)
     kept = {kind: value for kind, value in base.weights.items() if kind in kinds}
     return replace(base, **wanted, weights=kept | _read_weights(weights, kinds))

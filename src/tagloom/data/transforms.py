@@ -20,6 +20,7 @@ Box: TypeAlias = tuple[float, float, float, float]
 MAX_SIZE = 4096
 MAX_RANDAUGMENT_OPS = 16
 MAX_MAGNITUDE = 10
+MAX_REPEATS = 16
 _RESAMPLING = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
 _FITS = ("squeeze", "crop")
 # Pillow first averages whole blocks of pixels, down to this many times the wanted size, and only then interpolates:
@@ -64,12 +65,21 @@ class Augment:
     """Side of the blotted-out square as a share of the picture's side; published recipes use 0.5."""
     crop_scale: tuple[float, float] | None = None
     """Least and greatest share of the picture's area that a random crop keeps; none for no random crop."""
+    repeats: int = 1
+    """Times that each picture of a batch is in it, each time augmented anew; an epoch then sees fewer pictures."""
+    mixup: float = 0.0
+    """α of Beta(α, α), which decides how far two pictures of a batch are blended; 0 for no blending."""
+    cutmix: float = 0.0
+    """α of Beta(α, α), which decides how much of a picture is pasted over by another; with `mixup`, half of the time."""
 
     def __post_init__(self) -> None:
         _check_number("flip", self.flip, 0.0, 1.0)
         _check_integer("randaugment_ops", self.randaugment_ops, 0, MAX_RANDAUGMENT_OPS)
         _check_integer("randaugment_magnitude", self.randaugment_magnitude, 0, MAX_MAGNITUDE)
         _check_number("cutout", self.cutout, 0.0, 1.0)
+        _check_integer("repeats", self.repeats, 1, MAX_REPEATS)
+        _check_number("mixup", self.mixup, 0.0, 100.0)
+        _check_number("cutmix", self.cutmix, 0.0, 100.0)
         if self.crop_scale is not None:
             if not isinstance(self.crop_scale, tuple | list) or len(self.crop_scale) != 2:
                 raise RecipeError(f"crop_scale must be two shares or none, found {_shown(self.crop_scale)}.")

@@ -133,7 +133,12 @@ def _grid(tokens: int, aspect: float) -> tuple[int, int]:
 
 
 def create_backbone(
-    name: str = BUNDLED_BACKBONE, weights: str = "bundled", *, size: int | None = None, frozen: bool = False
+    name: str = BUNDLED_BACKBONE,
+    weights: str = "bundled",
+    *,
+    size: int | None = None,
+    frozen: bool = False,
+    drop_path: float = 0.0,
 ) -> Backbone:
     """Make a backbone from any timm model.
 
@@ -143,6 +148,7 @@ def create_backbone(
             once), "none" (random), or the path of a .safetensors or `weights_only` torch file.
         size: Image side in pixels, for networks that are built for one size (ViT, Swin).
         frozen: Whether the network is kept as it is.
+        drop_path: Stochastic depth, for networks that have it: the chance that training passes over the last block.
 
     >>> create_backbone(weights="none").out_channels
     1280
@@ -157,14 +163,18 @@ def create_backbone(
         raise TaggerError(f"backbone '{name}': {error} Leave out what follows the dot, or correct it.") from error
     if size is not None and cfg is not None and cfg.fixed_input_size and cfg.input_size[-1] != size:
         options["img_size"] = size
-    if weights == "hub":
-        net = _from_hub(name, options)
-    else:
-        net = timm.create_model(name, pretrained=False, **options)
-        if weights == "bundled":
-            load_bundled(net, name)
-        elif weights != "none":
-            load_file(net, Path(weights))
+    if drop_path > 0:
+        options["drop_path_rate"] = drop_path
+    try:
+        net = _from_hub(name, options) if weights == "hub" else timm.create_model(name, pretrained=False, **options)
+    except TypeError as error:
+        if drop_path == 0:
+            raise
+        raise TaggerError(f"backbone '{name}' has no stochastic depth: set backbone.drop_path=0.") from error
+    if weights == "bundled":
+        load_bundled(net, name)
+    elif weights not in ("hub", "none"):
+        load_file(net, Path(weights))
     origin: Any = net.pretrained_cfg
     backbone = Backbone(net, name, origin["mean"], origin["std"])
     return backbone.to(memory_format=torch.channels_last).freeze(frozen)

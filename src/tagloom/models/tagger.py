@@ -67,10 +67,11 @@ def build_network(
     classes: int,
     size: int,
     frozen: bool,
+    drop_path: float = 0.0,
     word_vectors: WordVectors | None = None,
 ) -> TaggerNetwork:
     """Make backbone and head from their names, fitted to each other."""
-    body = create_backbone(backbone, weights, size=size, frozen=frozen)
+    body = create_backbone(backbone, weights, size=size, frozen=frozen, drop_path=drop_path)
     top = create_head(
         head,
         in_channels=body.out_channels,

@@ -115,7 +115,7 @@ class ImageBatches:
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """Give the batches of an epoch, from batch `start` on."""
-        order = epoch_order(len(self.paths), self.seed, epoch)
+        order = _repeated(epoch_order(len(self.paths), self.seed, epoch), self.augmentation.repeats)
         pictures = _Pictures(self.paths, self.preprocess, self.augmentation, self.seed, epoch)
         yield from self._load(pictures, _cut(order, self.batch_size, start))
 
@@ -162,7 +162,11 @@ class Labels:
 
 
 class _Pictures(Dataset[tuple[int, NDArray[np.uint8] | str]]):
-    """One epoch's pictures by row: pixels (H, W, 3), or what is wrong with the file."""
+    """One epoch's pictures: their row, and pixels (H, W, 3) or what is wrong with the file.
+
+    With R rows, number n is the row n mod R. So a picture that comes several times has several numbers, and each has its
+    own augmentation.
+    """
 
     def __init__(
         self, paths: list[Path], preprocess: Preprocess, augmentation: Augment | None, seed: int, epoch: int
@@ -173,14 +177,15 @@ class _Pictures(Dataset[tuple[int, NDArray[np.uint8] | str]]):
         self.seed = seed
         self.epoch = epoch
 
-    def __getitem__(self, row: int) -> tuple[int, NDArray[np.uint8] | str]:
+    def __getitem__(self, number: int) -> tuple[int, NDArray[np.uint8] | str]:
+        row = number % len(self.paths)
         try:
             image = open_image(self.paths[row], at_least=decode_size(self.preprocess, self.augmentation))
         except ImageError as error:
             return row, str(error)
         if self.augmentation is None:
             return row, prepare(image, self.preprocess)
-        return row, augment(image, self.preprocess, self.augmentation, sample_rng(self.seed, self.epoch, row))
+        return row, augment(image, self.preprocess, self.augmentation, sample_rng(self.seed, self.epoch, number))
 
 
 def _collate(
@@ -196,6 +201,16 @@ def _leave_signals_to_the_parent(worker: int) -> None:
     """Keep a worker alive when the whole process group is asked to stop, so that the step in hand can be finished."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def _repeated(order: NDArray[np.int64], times: int) -> NDArray[np.int64]:
+    """Repeat each of the first rows of an order, under another number each time, until there are as many as before.
+
+    >>> _repeated(np.array([3, 0, 2, 1]), 2).tolist()
+    [3, 7, 0, 4]
+    """
+    rows = order[: -(-len(order) // times)]
+    return (rows[:, None] + len(order) * np.arange(times)).ravel()[: len(order)]
 
 
 def _cut(order: NDArray[np.int64], size: int, start: int) -> list[NDArray[np.int64]]:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from rich.console import Console
 
+from tagloom.distill_settings import Distillation
 from tagloom.errors import RecipeError, TaggerError, TagloomError
 from tagloom.inference.folder import SPEC_FILE, read_spec
 from tagloom.models.heads import Head
@@ -30,7 +31,7 @@ from tagloom.training.distillation import (
 from tagloom.training.jobs import train_locally
 from tagloom.training.log import RunLog
 from tagloom.training.parts import cached_parts, image_parts
-from tagloom.training.plan import RUN_FILE, Distillation, RunPlan, check_options
+from tagloom.training.plan import RUN_FILE, RunPlan, check_options
 from tagloom.training.ray_jobs import train_on_ray
 from tagloom.training.run import Materials, TrainingResult, first_network, train
 from tagloom.training.signals import StopRequest

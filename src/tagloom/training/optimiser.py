@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+import timm.optim
 import torch
 from torch import Tensor, nn
 
@@ -15,9 +16,10 @@ def create_optimiser(
     learning_rate: float,
     weight_decay: float,
     momentum: float,
+    second_momentum: float = 0.999,
     backbone_factor: float = 1.0,
 ) -> torch.optim.Optimizer:
-    """Make AdamW or SGD over the trainable parameters.
+    """Make AdamW, SGD or LAMB over the trainable parameters.
 
     Vectors (biases, norms) are never decayed, and parameters under `backbone.` get the rate times `backbone_factor`.
     Each group carries its `factor`; `set_learning_rate` multiplies by it.
@@ -36,7 +38,10 @@ def create_optimiser(
     ]
     if name == "sgd":
         return torch.optim.SGD(rows, lr=learning_rate, momentum=momentum, nesterov=momentum > 0)
-    return torch.optim.AdamW(rows, lr=learning_rate, betas=(momentum, 0.999))
+    if name == "lamb":
+        # Its own clipping is left to the loop, as for the others.
+        return timm.optim.Lamb(rows, lr=learning_rate, betas=(momentum, second_momentum), max_grad_norm=None)
+    return torch.optim.AdamW(rows, lr=learning_rate, betas=(momentum, second_momentum))
 
 
 def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:

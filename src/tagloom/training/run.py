@@ -36,6 +36,7 @@ from tagloom.training.batches import Batches, ImageBatches
 from tagloom.training.checkpoint import CHECKPOINT_FOLDER, CheckpointStore
 from tagloom.training.log import RunLog
 from tagloom.training.loop import LoopSettings, fit
+from tagloom.training.mixing import MixedPicturesTask
 from tagloom.training.optimiser import create_optimiser
 from tagloom.training.parts import Parts, cached_parts, image_parts
 from tagloom.training.plan import RunPlan, check_options
@@ -158,11 +159,15 @@ def train(
         forward = cast(Head, network.head).classify if recipe.from_cache else network
         network.to(place)
         loss = create_loss(recipe.loss.name, **recipe.loss.options)
+        task = make_task(
+            Materials(forward, loss, network.head, recipe.words, parts.train, table.classes, place, stop, log)
+        )
+        if recipe.augment.mixup or recipe.augment.cutmix:
+            mixing = {"mixup": recipe.augment.mixup, "cutmix": recipe.augment.cutmix}
+            task = MixedPicturesTask(task, **mixing, competing=recipe.activation == "softmax")
         history = fit(
             module,
-            make_task(
-                Materials(forward, loss, network.head, recipe.words, parts.train, table.classes, place, stop, log)
-            ),
+            task,
             parts.train,
             create_optimiser(
                 module,
@@ -170,6 +175,7 @@ def train(
                 learning_rate=recipe.optimiser.learning_rate,
                 weight_decay=recipe.optimiser.weight_decay,
                 momentum=recipe.optimiser.momentum,
+                second_momentum=recipe.optimiser.second_momentum,
                 backbone_factor=recipe.optimiser.backbone_factor,
             ),
             loop_settings(recipe),
@@ -204,6 +210,7 @@ def first_network(plan: RunPlan, classes: tuple[str, ...], cache_folder: Path, l
         classes=len(classes),
         size=recipe.preprocess.size,
         frozen=recipe.backbone.frozen,
+        drop_path=recipe.backbone.drop_path,
         word_vectors=vectors,
     )
     if plan.start:

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from tagloom.data import load_table
 from tagloom.data.audit import MIN_IMAGES
 from tagloom.data.table import LabelTable
+from tagloom.distill_settings import Images
 from tagloom.errors import DataError, RecipeError
 from tagloom.recipe import Recipe
-from tagloom.training.plan import Images, RunPlan
+from tagloom.training.plan import RunPlan
 
 
 class Tables(NamedTuple):

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from tagloom.data.table import LabelTable
+from tagloom.distill_settings import Distillation
 from tagloom.errors import DataError, RecipeError, TagloomError
 from tagloom.files import whole_file
 from tagloom.labelgraph import Kind, partition, random_partition
 from tagloom.recipe import Recipe
-from tagloom.training.plan import Distillation, RunPlan
+from tagloom.training.plan import RunPlan
 from tagloom.training.tables import Tables, focus, no_positive
 
 PARTS_FILE = "parts.json"
