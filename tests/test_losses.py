@@ -272,7 +272,7 @@ def test_the_table_of_losses_is_closed() -> None:
 def test_wrong_names_fail_with_the_right_ones() -> None:
     with pytest.raises(RecipeError, match="did you mean 'asymmetric'"):
         create_loss("asymetric")
-    with pytest.raises(RecipeError, match=r"'gama'.*did you mean 'gamma'.*alpha, gamma, weights"):
+    with pytest.raises(RecipeError, match=r"'gama'.*did you mean 'gamma'.*alpha, gamma, unknown_weight, weights"):
         create_loss("focal", gama=1.0)
     with pytest.raises(RecipeError, match="'known'"):
         create_loss("bce", known=None)

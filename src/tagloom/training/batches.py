@@ -164,8 +164,8 @@ class Labels:
 class _Pictures(Dataset[tuple[int, NDArray[np.uint8] | str]]):
     """One epoch's pictures: their row, and pixels (H, W, 3) or what is wrong with the file.
 
-    With R rows, number n is the row n mod R. So a picture that comes several times has several numbers, and each has its
-    own augmentation.
+    With R rows, number n is the row n mod R. So a picture that comes several times has several numbers, each of which
+    has its own augmentation.
     """
 
     def __init__(

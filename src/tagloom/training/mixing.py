@@ -32,7 +32,7 @@ class MixedPicturesTask:
         """Do the task on the batch, mixed with itself in another order."""
         pasted = self.cutmix > 0 and (self.mixup == 0 or bool(torch.rand(()) < 0.5))
         alpha = torch.tensor(self.cutmix if pasted else self.mixup)
-        share = float(torch.distributions.Beta(alpha, alpha).sample())  # type: ignore[no-untyped-call]
+        share = float(torch.distributions.Beta(alpha, alpha).sample())
         other = torch.randperm(len(batch.rows)).to(batch.targets.device)
         (pictures,) = batch.inputs
         if pasted:

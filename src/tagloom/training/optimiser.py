@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-import timm.optim
 import torch
+from timm.optim.lamb import Lamb
 from torch import Tensor, nn
 
 
@@ -40,7 +40,7 @@ def create_optimiser(
         return torch.optim.SGD(rows, lr=learning_rate, momentum=momentum, nesterov=momentum > 0)
     if name == "lamb":
         # Its own clipping is left to the loop, as for the others.
-        return timm.optim.Lamb(rows, lr=learning_rate, betas=(momentum, second_momentum), max_grad_norm=None)
+        return Lamb(rows, lr=learning_rate, betas=(momentum, second_momentum), max_grad_norm=None)
     return torch.optim.AdamW(rows, lr=learning_rate, betas=(momentum, second_momentum))
 
 
