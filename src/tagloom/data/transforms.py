@@ -70,7 +70,7 @@ class Augment:
     mixup: float = 0.0
     """α of Beta(α, α), which decides how far two pictures of a batch are blended; 0 for no blending."""
     cutmix: float = 0.0
-    """α of Beta(α, α), which decides how much of a picture another one is pasted over; with `mixup`, each half the time."""
+    """α of Beta(α, α), which decides how much of a picture another is pasted over; with `mixup`, each half the time."""
 
     def __post_init__(self) -> None:
         _check_number("flip", self.flip, 0.0, 1.0)
