@@ -302,3 +302,31 @@ def test_a_recipe_may_list_label_weights():
         create_loss("bce", weights=[1, -1])
     with pytest.raises(RecipeError, match="2 weights for 3 labels"):
         create_loss("bce", weights=[1, 1])(logits, targets)
+
+
+@pytest.mark.parametrize("name", ["asymmetric", "focal", "bce"])
+def test_unknown_labels_may_count_as_negatives_of_a_small_weight(name):
+    logits, targets = torch.randn(4, 5), torch.randint(0, 2, (4, 5)).float()
+    known = torch.rand(4, 5) < 0.5
+    function = LOSSES[name]
+    expected = function(logits, targets, known=known) + 0.3 * function(logits, 0 * targets, known=~known)
+    assert torch.allclose(create_loss(name, unknown_weight=0.3)(logits, targets, known), expected)
+    left_out = create_loss(name, unknown_weight=0.0)(logits, targets, known)
+    assert torch.allclose(left_out, function(logits, targets, known=known))
+
+
+def test_the_weight_of_unknown_labels_multiplies_that_of_the_label():
+    logits, targets, known = torch.randn(2, 2), torch.zeros(2, 2), torch.tensor([[True, False], [False, True]])
+    weighted = create_loss("bce", unknown_weight=0.5, weights=[2.0, 3.0])(logits, targets, known)
+    by_hand = LOSSES["bce"](logits, targets, weights=torch.tensor([[2.0, 1.5], [1.0, 3.0]]))
+    assert torch.allclose(weighted, by_hand)
+    assert torch.isfinite(create_loss("bce", unknown_weight=0.5)(logits, targets))
+
+
+@pytest.mark.parametrize("name", ["bce", "soft-margin"])
+def test_smoothing_spreads_a_share_of_the_target_over_all_labels(name):
+    logits, targets = torch.randn(3, 4), torch.eye(4)[:3]
+    smooth = 0.9 * targets + 0.1 / 4
+    expected = F.binary_cross_entropy_with_logits(logits, smooth, reduction="sum") / 3
+    found = create_loss(name, smoothing=0.1)(logits, targets) * (4 if name == "soft-margin" else 1)
+    assert torch.allclose(found, expected)

@@ -1,5 +1,6 @@
 """What a step sees follows from seed and epoch alone: not from workers, nor from where a run was taken up."""
 
+import dataclasses
 import shutil
 from pathlib import Path
 
@@ -204,3 +205,16 @@ def test_unknown_labels_reach_the_batch_as_unknown(feature_batches, tmp_path, un
 
 def test_a_table_without_unknowns_needs_no_mask(feature_batches):
     assert all(batch.known is None for batch in feature_batches().epoch(0))
+
+
+def test_repeated_pictures_stand_side_by_side_and_each_is_augmented_anew(picture_folder):
+    batches = image_batches(picture_folder, augmentation=dataclasses.replace(EVERYTHING, repeats=2), batch_size=COUNT)
+    (batch,) = batches.epoch(0)
+    rows = batch.rows.tolist()
+    assert len(rows) == COUNT, "an epoch has as many steps as without repeats"
+    pairs = list(zip(rows[::2], rows[1::2], strict=False))
+    assert all(first == second for first, second in pairs)
+    assert len(set(rows)) == -(-COUNT // 2)
+    (pixels,) = batch.inputs
+    assert any(not torch.equal(pixels[2 * pair], pixels[2 * pair + 1]) for pair in range(len(pairs)))
+    assert torch.equal(batch.targets, batches.labels.batch((), batch.rows.numpy()).targets)

@@ -170,3 +170,17 @@ def test_an_average_goes_on_from_its_state():
     other.update(network)
     for name, value in average.shadow.items():
         torch.testing.assert_close(other.shadow[name], value, rtol=0, atol=0)
+
+
+def test_lamb_moves_a_matrix_by_its_own_size_times_the_rate():
+    network = nn.Linear(3, 4, bias=False)
+    before = network.weight.detach().clone()
+    optimiser = create(network, name="lamb", weight_decay=0.01, learning_rate=0.1)
+    set_learning_rate(optimiser, 0.1)
+    network(torch.ones(2, 3)).square().sum().backward()
+    optimiser.step()
+    assert float((network.weight.detach() - before).norm()) == pytest.approx(0.1 * float(before.norm()), rel=1e-3)
+
+
+def test_both_betas_are_passed_on():
+    assert create(Network(), second_momentum=0.9999).param_groups[0]["betas"] == (0.8, 0.9999)

@@ -7,7 +7,8 @@
 | JSON lines | the same in a .jsonl file |
 | image folder | a folder with metadata.csv or metadata.jsonl, as Hugging Face datasets have |
 | COCO | an instances_*.json file |
-| NUS-WIDE | a data.csv of paths, lists of labels in brackets, and splits |
+| NUS-WIDE | a data.csv of paths, lists of labels in brackets, and splits; or the folder of its own lists |
+| Open Images | a CSV of human image-level labels, with the other files beside it |
 | Pascal VOC | a folder with JPEGImages and Annotations or ImageSets, or a list in ImageSets/Main |
 | class folders | a folder with one folder of images per class |
 """
@@ -24,27 +25,31 @@ from tagloom.data.formats.delimited import is_delimited, read_delimited
 from tagloom.data.formats.folders import is_class_folders, read_class_folders
 from tagloom.data.formats.jsonlines import is_image_folder, is_json_lines, read_image_folder, read_json_lines
 from tagloom.data.formats.nuswide import is_nus_wide, read_nus_wide
+from tagloom.data.formats.nuswide_lists import is_nus_wide_lists, read_nus_wide_lists
+from tagloom.data.formats.openimages import is_open_images, read_open_images
 from tagloom.data.formats.parquet import is_parquet, read_parquet
 from tagloom.data.formats.voc import is_voc, read_voc
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError, unknown_name
 
-# The first form that recognises a path reads it: a split of VOC is a .txt, NUS-WIDE's file is a .csv, and VOC's folders
-# hold images too.
+# The first form that recognises a path reads it: a split of VOC is a .txt, the files of NUS-WIDE and Open Images are
+# .csv, and the folders of VOC and NUS-WIDE hold images too.
 _FORMS: tuple[tuple[Callable[[Path], bool], Callable[..., LabelTable]], ...] = (
     (is_voc, read_voc),
     (is_nus_wide, read_nus_wide),
+    (is_open_images, read_open_images),
     (is_delimited, read_delimited),
     (is_parquet, read_parquet),
     (is_json_lines, read_json_lines),
     (is_coco, read_coco),
+    (is_nus_wide_lists, read_nus_wide_lists),
     (is_image_folder, read_image_folder),
     (is_class_folders, read_class_folders),
 )
 _UNDERSTOOD = (
     "Understood are: a .csv, .tsv, .parquet or .jsonl file with images and labels; a folder with metadata.csv or "
-    "metadata.jsonl; a COCO instances .json; a Pascal VOC folder or a list in its ImageSets/Main; a folder with one "
-    "folder of images per class."
+    "metadata.jsonl; a COCO instances .json; a Pascal VOC folder or a list in its ImageSets/Main; NUS-WIDE's or "
+    "Open Images' own files; a folder with one folder of images per class."
 )
 
 
@@ -57,7 +62,8 @@ def load_table(path: str | os.PathLike[str], *, classes: Sequence[str] | None = 
         classes: The order of classes wanted. A label that is not among them is an error.
         **choices: What the form leaves open, as its own reader documents: `images`, `image_column`, `label_column`
             and `separator` for CSV, Parquet and JSON lines; `images` and `unannotated` for COCO; `split` and
-            `images` for NUS-WIDE; `split` and `difficult` for Pascal VOC.
+            `images` for NUS-WIDE, and `unannotated` for its own lists; `images`, `machine` and `min_confidence` for
+            Open Images; `split` and `difficult` for Pascal VOC.
 
     Raises:
         DataError: Saying what was found, where, and what to do.
@@ -102,5 +108,5 @@ def _check_choices(path: Path, read: Callable[..., LabelTable], choices: dict[st
 
 def _hint(path: Path) -> str:
     """Tables that lie in the folder, for whoever gave the folder instead."""
-    files = sorted(str(file) for recognises, _ in _FORMS[1:6] for file in path.glob("*") if recognises(file))
+    files = sorted(str(file) for recognises, _ in _FORMS[1:7] for file in path.glob("*") if recognises(file))
     return f" Perhaps {' or '.join(files[:4])} was meant." if files else ""

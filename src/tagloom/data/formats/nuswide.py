@@ -27,7 +27,7 @@ def is_nus_wide(path: Path) -> bool:
     if not path.is_file() or path.suffix.lower() != ".csv":
         return False
     try:
-        rows = [fields for _, fields in islice(_records(path), 2)]
+        rows = [fields for _, fields in islice(csv_records(path), 2)]
     except DataError:
         return False  # the reader of other CSV files says what is wrong with it
     return len(rows) == 2 and len(rows[1]) == 3 and _is_list(rows[1][1]) and rows[1][2].strip() in SPLITS
@@ -48,7 +48,7 @@ def read_nus_wide(
     rows: list[tuple[str, list[str]]] = []
     names: dict[str, None] = {}
     splits: dict[str, int] = {}
-    for number, fields in islice(_records(path), 1, None):
+    for number, fields in islice(csv_records(path), 1, None):
         if len(fields) != 3 or not _is_list(fields[1]):
             raise DataError(f"{path}, line {number}: a path, a list of labels in brackets and a split are expected.")
         labels = _labels(fields[1])
@@ -79,7 +79,7 @@ def read_nus_wide(
     return table if wanted is None else table.with_classes(wanted.names)
 
 
-def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
+def csv_records(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Each record's last line number and fields."""
     reader = csv.reader((line for _, line in text_lines(path)), strict=True)
     try:
