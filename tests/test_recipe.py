@@ -239,3 +239,72 @@ def test_augmentations_that_a_feature_cache_cannot_give_are_refused():
 def test_a_field_without_its_part_is_found():
     with pytest.raises(RecipeError, match=r"did you mean training\.epochs=3"):
         override(Recipe(), ["epochs=3"])
+
+
+def test_a_recipe_on_a_base_has_all_of_it_but_what_it_sets_and_what_the_base_says_of_itself(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("base: quick\nname: mine\ntraining: {epochs: 3}\nhead: {options: {groups: 7}}\n")
+    mine, quick = load_recipe(str(path)), load_recipe("quick")
+    assert mine.head.options == quick.head.options | {"groups": 7}
+    assert mine == dataclasses.replace(
+        quick, name="mine", purpose="", head=mine.head, training=dataclasses.replace(quick.training, epochs=3)
+    )
+
+
+def test_another_head_on_a_base_drops_the_options_of_the_bases_head(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("base: quick\nhead: {name: gap}\n")
+    assert load_recipe(str(path)).head.options == {}
+
+
+def test_what_a_base_reports_is_not_reported_of_what_lies_on_it(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("base: ml-decoder-coco-tresnet-l-640\n")
+    mine = load_recipe(str(path))
+    assert mine.reports == {}
+    assert mine.preprocess.size == 640
+    assert mine.optimiser.learning_rate == 2e-4, "from the base of the base of the base"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("base: quik", "did you mean 'quick'"),
+        ("base: [quick]", "unknown base"),
+        ("base: /etc/passwd", "unknown base"),
+        ("base: quick\ntraining: {epoch: 3}", "did you mean 'epochs'"),
+        ("base: quick\nhead: 3", "found int"),
+        ("paper: hqs", "did you mean 'hsq'"),
+        ("reports: {mAP: 88.0}", "say where the figures stand"),
+        ("reports: {map: 88.0, source: here}", "did you mean 'mAP'"),
+        ("reports: {mAP: many, source: here}", "a number of percent"),
+        ("distill: {k: 5, teacher_epochs: 0}", "teacher epochs (0)"),
+        ("distill: {teacher_epochs: 2, kinds: [cow]}", "did you mean 'co'"),
+        ("backbone: {drop_path: 1.5}", "backbone.drop_path is 1.5"),
+        ("augment: {repeats: 0}", "repeats must be a whole number"),
+        ("augment: {mixup: 0.2}", "cache_features: false"),
+    ],
+)
+def test_a_base_and_what_a_paper_reports_are_checked_too(text, message, tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(str(path))
+    assert message in str(caught.value)
+
+
+def test_recipes_that_lie_on_each_other_are_refused(monkeypatch, tmp_path):
+    for name, base in (("one", "two"), ("two", "one")):
+        (tmp_path / f"{name}.yaml").write_text(f"name: {name}\nbase: {base}\n")
+    files = {name: tmp_path / f"{name}.yaml" for name in ("one", "two")}
+    monkeypatch.setattr("tagloom.recipe.shipped_recipes", lambda: files)
+    with pytest.raises(RecipeError, match="'one' lies on it already"):
+        load_recipe("one")
+
+
+def test_every_row_of_a_paper_says_what_the_paper_reports_and_what_is_for_everybody_reports_nothing():
+    for recipe in map(load_recipe, recipe_names()):
+        row = recipe.paper != "" and recipe.name not in ("probe", "layover", "fine-tune")
+        assert bool(recipe.reports) == row, recipe.name
+        assert not row or recipe.data.holdout == 0, "papers learn from all training images"
+        assert (recipe.distill is not None) == (recipe.paper == "cpsd" or recipe.name == "best"), recipe.name
