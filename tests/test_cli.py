@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from tagloom.cli import app, main
-from tagloom.recipe import HEAD_NAMES, recipe_names
+from tagloom.recipe import HEAD_NAMES, load_recipe, recipe_names
 
 
 def run(
@@ -145,6 +145,29 @@ def test_recipes_can_be_listed_shown_copied_and_validated(tagloom, tmp_path):
     assert mine.read_text() == shown
     assert tagloom("recipes", "validate", mine)[0] == 0
     assert tagloom("recipes", "copy", "quick", mine)[0] == 2, "a file of the user's is never overwritten"
+
+
+def test_the_list_of_recipes_is_grouped_by_paper_and_fits_into_80_columns(tagloom):
+    code, out, _ = tagloom("recipes", "list")
+    assert code == 0
+    lines = [line.rstrip() for line in out.splitlines()]
+    assert max(map(len, lines)) <= 80
+    groups = [line for line in lines if line.startswith(("For your own", "Rows of"))]
+    assert len(groups) == 6
+    for name in recipe_names():
+        (line,) = [line for line in lines if line.split(" ")[0] == name]
+        assert "…" not in line
+    after = lines[lines.index("Rows of CPSD (Xu et al., 2022), for tagloom distill") :]
+    assert any(line.startswith("cpsd-coco-resnet101-448 ") and "83.1 (81.6 without)" in line for line in after)
+
+
+def test_a_recipe_is_shown_with_all_that_comes_from_its_base(tagloom, tmp_path):
+    shown = tagloom("recipes", "show", "ml-decoder-coco-tresnet-l-640")[1]
+    assert "--recipe ml-decoder-coco-tresnet-l-640" in shown.splitlines()[1]
+    path = tmp_path / "shown.yaml"
+    path.write_text(shown)
+    assert "base:" not in shown
+    assert load_recipe(str(path)) == load_recipe("ml-decoder-coco-tresnet-l-640")
 
 
 def test_a_picture_that_unfolds_to_gigabytes_is_refused_by_its_header(tagloom, photos):

@@ -10,6 +10,7 @@ from PIL import Image
 from tagloom.cli import main
 from tagloom.data import load_table
 from tagloom.labelgraph import affinity, partition
+from tagloom.recipe import load_recipe, override
 
 
 @pytest.fixture
@@ -145,3 +146,14 @@ def test_help_teaches(tagloom, verb):
     assert code == 0
     assert "--k" in out
     assert "appear together" in out
+
+
+def test_teachers_are_as_the_recipe_says_unless_told_otherwise():
+    from tagloom.cli.distill import _teachers
+
+    recipe = override(load_recipe("cpsd-coco-resnet101-448"), ["distill.k=4"])
+    assert _teachers(None, recipe, {}, []) == recipe.distill
+    told = _teachers(None, recipe, {"k": 2, "kinds": ("co",)}, ["0.5"])
+    assert (told.k, told.kinds, told.weights, told.teacher_epochs, told.tau) == (2, ("co",), {"co": 0.5}, 20, 3.0)
+    assert _teachers(told, recipe, {}, []) == told, "a run goes on with what it was begun with"
+    assert _teachers(None, load_recipe("quick"), {}, []).teacher_epochs == 2

@@ -141,6 +141,18 @@ def test_a_backbone_that_is_not_frozen_does_move():
     assert all(parameter.grad is not None for parameter in backbone.parameters())
 
 
+def test_stochastic_depth_is_there_in_training_only_and_refused_where_a_network_has_none():
+    torch.manual_seed(0)
+    backbone = create_backbone("test_resnet", "none", drop_path=0.9).train()
+    for parameter in backbone.net.parameters():
+        torch.nn.init.normal_(parameter)  # blocks begin as nothing, and passing over nothing cannot be seen
+    assert not torch.equal(backbone(pictures(64)), backbone(pictures(64)))
+    backbone.eval()
+    assert torch.equal(backbone(pictures(64)), backbone(pictures(64)))
+    with pytest.raises(TaggerError, match="no stochastic depth"):
+        create_backbone("vgg11", "none", drop_path=0.1)
+
+
 def test_thawing_lets_it_train_again():
     backbone = create_backbone("test_efficientnet", "none", frozen=True).train()
     backbone.freeze(False)

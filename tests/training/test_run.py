@@ -180,7 +180,8 @@ def test_a_network_that_is_not_frozen_is_trained_whole_and_predicts(scenes, tmp_
 
 
 def test_the_number_of_workers_does_not_change_a_byte(scenes, tmp_path, no_export):
-    content = TINY | {"augment": {"flip": 0.5, "randaugment_ops": 1}}
+    mixed = {"repeats": 2, "mixup": 0.2, "cutmix": 1.0}
+    content = TINY | {"augment": {"flip": 0.5, "randaugment_ops": 1} | mixed, "optimiser": {"name": "lamb"}}
     for workers in (0, 2):
         content["training"] = TINY["training"] | {"workers": workers}
         train(plan_for(scenes, content, val=False), tmp_path / str(workers), cache_folder=tmp_path / "cache")

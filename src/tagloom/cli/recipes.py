@@ -45,7 +45,7 @@ def recipes_list() -> None:
                 table.add_row(recipe.name, str(recipe.preprocess.size), said)
         console.print(f"\n[bold]{title}[/]")
         console.print(table)
-    console.print("\nOne of them: tagloom recipes show NAME. Its first lines are the command that runs it.")
+    console.print("\nOne of them, headed by the command that runs it: tagloom recipes show NAME")
 
 
 def _reported(recipe: "Recipe") -> str:
