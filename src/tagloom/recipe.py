@@ -40,8 +40,8 @@ class DataSettings:
     """How the table is used.
 
     Attributes:
-        holdout: Share of the training images held aside to choose thresholds, and the best epoch when there is
-            no validation table. Never trained on.
+        holdout: Share of the training images held aside to calibrate scores and choose thresholds, and the best epoch
+            when there is no validation table. Never trained on.
         max_broken: Above this share of unreadable images the run stops before its first epoch.
     """
 
@@ -215,6 +215,18 @@ class TrainingSettings:
 
 
 @dataclass(frozen=True)
+class CalibrationSettings:
+    """Whether scores are turned into probabilities, on the images held aside, before thresholds are chosen.
+
+    Attributes:
+        kind: "none"; "shared" for one scale and offset of the logits; "per-class" for one of each per class, those of
+            classes with few positives drawn to the shared ones. With a softmax "shared" is a temperature.
+    """
+
+    kind: Literal["none", "shared", "per-class"] = "none"
+
+
+@dataclass(frozen=True)
 class ThresholdSettings:
     """From which score a label counts, chosen per class on the images held aside.
 
@@ -240,7 +252,7 @@ class Recipe:
         paper: The paper whose training it is; empty for one of nobody's.
         reports: What the paper reports of it: `source`, and figures in percent by `FIGURE_NAMES`.
         task: "multi" (any number of labels per image) or "single" (exactly one).
-        data, preprocess, augment, backbone, words, head, loss, optimiser, training, thresholds: The parts.
+        data, preprocess, augment, backbone, words, head, loss, optimiser, training, calibration, thresholds: The parts.
         distill: How `tagloom distill` has teachers take part, unless told otherwise; `tagloom train` has none.
     """
 
@@ -258,6 +270,7 @@ class Recipe:
     loss: LossSettings = field(default_factory=LossSettings)
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
+    calibration: CalibrationSettings = field(default_factory=CalibrationSettings)
     thresholds: ThresholdSettings = field(default_factory=ThresholdSettings)
     distill: Distillation | None = None
 
@@ -267,6 +280,10 @@ class Recipe:
             raise RecipeError("loss 'cross-entropy' needs one label per image: set task: single, or take 'asymmetric'.")
         if self.task == "multi" and self.training.metric == "top1":
             raise RecipeError("training.metric 'top1' needs one label per image: set task: single, or take 'mAP'.")
+        if self.calibration.kind == "per-class" and self.activation == "softmax":
+            raise RecipeError(
+                "calibration.kind 'per-class' would change which class is best where scores share a softmax: take 'shared'."
+            )
 
         if self.words.random_queries and (self.activation == "softmax" or self.loss.options.get("weights") is not None):
             raise RecipeError(
@@ -367,6 +384,8 @@ def for_task(recipe: Recipe, task: str | None) -> Recipe:
     metric = "top1" if task == "single" else "mAP"
     content = recipe.to_dict() | {"task": task, "loss": {"name": loss}}
     content["training"] |= {"metric": metric}
+    if task == "single" and recipe.calibration.kind == "per-class":
+        content["calibration"] = {"kind": "shared"}  # a softmax knows no other
     return recipe_from_dict(content, "--task")
 
 

@@ -32,6 +32,9 @@ def evaluate(
     run: Run,
     data: Data,
     json_path: Annotated[Path | None, typer.Option("--json", help="Write the metrics to this file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw how reliable the scores are: a .png, .svg or .pdf file.")
+    ] = None,
     threshold: Annotated[
         float | None, typer.Option(help="One threshold for all classes; by default the tagger's own.", min=0, max=1)
     ] = None,
@@ -43,18 +46,26 @@ def evaluate(
 ) -> None:
     """Score a tagger on a labelled table: mAP, precision, recall and F1, per class and over all.
 
+    Also whether its scores are probabilities: the expected calibration error, before and after its calibration.
+
     With --split, a tagger of words on labels that it was not trained on: alone (ZSL) and among all labels (GZSL).
     """
     from tagloom.inference.evaluation import evaluate as evaluate_tagger
     from tagloom.inference.predictor import load
+    from tagloom.report.drawing import check_drawable
     from tagloom.report.metrics import render_metrics
+    from tagloom.report.reliability import draw_reliability, render_reliability
 
+    if plot:
+        check_drawable(plot)  # before minutes of scoring
     console = open_console()
     tagger = load(run, device=device, words=words)
     table = read_table(data, data_option)
     if split:
-        if threshold is not None or ignore_other_labels:
-            raise TagloomError("--split measures rankings, and needs neither --threshold nor --ignore-other-labels.")
+        if threshold is not None or ignore_other_labels or plot:
+            raise TagloomError(
+                "--split measures rankings, and takes none of --threshold, --plot and --ignore-other-labels."
+            )
         _evaluate_split(tagger, table, split, json_path, console)
         return
     with show_progress(console, f"scoring ({tagger.engine})") as progress:
@@ -62,10 +73,13 @@ def evaluate(
             tagger, table, threshold=threshold, ignore_other_labels=ignore_other_labels, progress=progress
         )
     render_metrics(result.metrics, tagger.classes, console)
+    render_reliability(result.calibration, tagger.classes, console)
     for error in result.broken:
         warn(f"left out: {error}")
     if json_path:
-        write_json(json_path, result.metrics)
+        write_json(json_path, result.metrics | {"calibration": result.calibration})
+    if plot:
+        console.print(f"Drawn in {draw_reliability(result.calibration, plot)}", markup=False)
 
 
 def _evaluate_split(

@@ -1,8 +1,8 @@
 """Scoring a tagger on a labelled table."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,9 @@ from tagloom.data.label_split import LabelSplit
 from tagloom.data.reading import MAX_BROKEN_SHARE, check_broken
 from tagloom.data.table import LabelTable
 from tagloom.errors import ImageError
+from tagloom.inference.calibration import Activation, Calibration, to_scores
 from tagloom.inference.predictor import Tagger
-from tagloom.metrics import score, top1_accuracy, zero_shot_score
+from tagloom.metrics import calibration_figures, score, top1_accuracy, zero_shot_score
 
 Progress: TypeAlias = Callable[[int, int], None]
 
@@ -26,12 +27,15 @@ class Evaluation:
         rows: Rows of the table that could be read, (n,).
         scores: Their probabilities, (n, N).
         broken: Images that could not be read and are not counted.
+        calibration: `tagloom.metrics.calibration_figures` of the scores as the network gives them ("before") and, of
+            a calibrated tagger, as they are used ("after"); empty of a split.
     """
 
     metrics: dict[str, Any]
     rows: NDArray[np.int64]
     scores: NDArray[np.float32]
     broken: list[ImageError]
+    calibration: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def evaluate(
@@ -56,13 +60,54 @@ def evaluate(
         progress: Called with images done and images to do.
     """
     table = table.with_classes(tagger.classes, on_extra="drop" if ignore_other_labels else "error")
-    rows, scores, broken = _scored(tagger, table, max_broken, progress)
-    targets, known = table.targets(rows), table.known(rows)
-    limit = tagger.spec.threshold_row() if threshold is None else threshold
-    metrics = score(scores, targets, known, threshold=limit, top_k=top_k)
-    if tagger.spec.task == "single":
+    rows, logits, broken = _run(tagger, table, max_broken, progress)
+    metrics, calibration = measure_scores(
+        logits,
+        table.targets(rows),
+        table.known(rows),
+        threshold=tagger.spec.threshold_row() if threshold is None else threshold,
+        top_k=top_k,
+        task=tagger.spec.task,
+        activation=tagger.spec.activation,
+        calibration=tagger.spec.calibration,
+    )
+    return Evaluation(metrics, rows, tagger.to_scores(logits), broken, calibration)
+
+
+def measure_scores(
+    logits: NDArray[np.float32],
+    targets: NDArray[np.uint8],
+    known: NDArray[np.bool_] | None,
+    *,
+    threshold: float | NDArray[np.float32],
+    top_k: int = 3,
+    task: Literal["multi", "single"] = "multi",
+    activation: Activation = "sigmoid",
+    calibration: Calibration | None = None,
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Measure logits against the truth.
+
+    Args:
+        logits: (n, N), not calibrated.
+        targets: (n, N).
+        known: (n, N), or None where all pairs are.
+        threshold: One for all classes or one for each, of calibrated scores.
+        top_k: How many labels per image the `_top…` figures allow.
+        task: "single" adds "top1".
+        activation: What turns logits into scores.
+        calibration: What is done to them before; None for nothing.
+
+    Returns:
+        The metrics, and the figures of calibration before and after, as in `Evaluation`.
+    """
+    scores = to_scores(logits, activation, calibration)
+    metrics = score(scores, targets, known, threshold=threshold, top_k=top_k)
+    if task == "single":
         metrics["top1"] = top1_accuracy(scores, targets)
-    return Evaluation(metrics, rows, scores, broken)
+    figures = {"before": calibration_figures(to_scores(logits, activation), targets, known)}
+    if calibration is not None:
+        figures["after"] = calibration_figures(scores, targets, known)
+    return metrics, figures
 
 
 def evaluate_split(
@@ -89,8 +134,8 @@ def evaluate_split(
     labels = (*split.seen, *split.unseen)
     asked = tagger if set(labels) <= set(tagger.classes) else tagger.with_labels(labels)
     table = table.with_classes(labels, on_extra="drop")
-    rows, scores, broken = _scored(asked, table, max_broken, progress)
-    scores = scores[:, [asked.classes.index(label) for label in labels]]
+    rows, logits, broken = _run(asked, table, max_broken, progress)
+    scores = asked.to_scores(logits)[:, [asked.classes.index(label) for label in labels]]
     unseen = range(len(split.seen), len(labels))
     metrics = zero_shot_score(scores, table.targets(rows), unseen, table.known(rows))
     return Evaluation(metrics, rows, scores, broken)
@@ -101,18 +146,18 @@ def trained_labels(tagger: Tagger) -> set[str]:
     return set(tagger.spec.classes) - set(tagger.spec.data.get("classes_without_positive") or [])
 
 
-def _scored(
+def _run(
     tagger: Tagger, table: LabelTable, max_broken: float, progress: Progress
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], list[ImageError]]:
-    """Give the rows of a table that could be read, their scores (n, N), and the images that could not."""
-    scores = np.zeros((len(table), len(tagger.classes)), np.float32)
+    """Give the rows of a table that could be read, their logits (n, N), and the images that could not."""
+    logits = np.zeros((len(table), len(tagger.classes)), np.float32)
     broken: list[tuple[int, ImageError]] = []
-    for row, result in tagger.stream(table.path(row) for row in range(len(table))):
+    for row, result in tagger.stream_logits(table.path(row) for row in range(len(table))):
         if isinstance(result, ImageError):
             broken.append((row, result))
         else:
-            scores[row] = result
+            logits[row] = result
         progress(row + 1, len(table))
     check_broken(broken, len(table), max_broken, table.source)
     rows = np.setdiff1d(np.arange(len(table)), [row for row, _ in broken])
-    return rows, scores[rows], [error for _, error in broken]
+    return rows, logits[rows], [error for _, error in broken]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tagloom.data.transforms import Preprocess
 from tagloom.errors import TaggerError, TagloomError
 from tagloom.files import whole_file
+from tagloom.inference.calibration import Calibration
 from tagloom.settings import fill
 
 SPEC_FILE = "tagger.json"
@@ -69,7 +70,8 @@ class TaggerSpec:
         backbone: timm name of the network; its weights and normalisation are in `model.safetensors`.
         head: Name of the head.
         head_options: Options that rebuild the head.
-        thresholds: The score from which each label counts; empty for 0.5 everywhere.
+        calibration: What is done to logits before they become scores; None for nothing.
+        thresholds: The (calibrated) score from which each label counts; empty for 0.5 everywhere.
         words: How it is asked for labels, where it scores any; None where it knows its classes only.
         recipe: The recipe it was trained with.
         metrics: What it scored, and on what.
@@ -85,6 +87,7 @@ class TaggerSpec:
     task: Literal["multi", "single"] = "multi"
     activation: Literal["sigmoid", "softmax"] = "sigmoid"
     head_options: dict[str, Any] = field(default_factory=dict)
+    calibration: Calibration | None = None
     thresholds: tuple[float, ...] = ()
     words: WordForm | None = None
     recipe: dict[str, Any] = field(default_factory=dict)
@@ -100,6 +103,13 @@ class TaggerSpec:
             raise TaggerError(f"{len(self.thresholds)} thresholds do not fit {len(self.classes)} classes.")
         if not all(0 <= value <= 1 for value in self.thresholds):
             raise TaggerError("thresholds must lie between 0 and 1.")
+        if self.calibration is not None and self.calibration.scales:
+            if len(self.calibration.scales) != len(self.classes):
+                raise TaggerError(
+                    f"calibration: {len(self.calibration.scales)} scales do not fit {len(self.classes)} classes."
+                )
+            if self.activation == "softmax":
+                raise TaggerError("calibration: with a softmax all classes share one scale.")
         if self.words is not None and len(self.words.places) != len(self.classes):
             raise TaggerError(f"words: {len(self.words.places)} places do not fit {len(self.classes)} classes.")
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from tagloom.data.reading import Source, read_pictures
 from tagloom.errors import ImageError, MissingExtraError, TaggerError
-from tagloom.inference.folder import ONNX_FILE, TaggerSpec, read_spec
+from tagloom.inference.calibration import to_scores
+from tagloom.inference.folder import ONNX_FILE, WEIGHTS_FILE, TaggerSpec, read_spec
 from tagloom.inference.labels import Ask, Asker, Run, read_asker
 from tagloom.inference.onnx import OnnxNetwork, usable_cores
 
@@ -83,8 +84,8 @@ class Tagger:
     def with_labels(self, labels: Sequence[str]) -> "Tagger":
         """Give a tagger of other labels, trained or not, in any number and order; only a tagger of words can.
 
-        A label that was trained keeps its threshold; others get the median of all thresholds. Labels that are given
-        twice count once.
+        A label that was trained keeps its threshold and calibration; others get the median of all thresholds and the
+        calibration that all labels share. Labels that are given twice count once.
         """
         if isinstance(labels, str):
             raise TaggerError(f"labels is a list of names, found the text {labels[:40]!r}")
@@ -103,7 +104,8 @@ class Tagger:
         limits = dict(zip(self.classes, self.spec.threshold_row().tolist(), strict=True))
         usual = float(np.median(list(limits.values())))
         thresholds = tuple(limits.get(name, usual) for name in names)
-        spec = replace(self.spec, classes=names, thresholds=thresholds, words=None)
+        calibration = self.spec.calibration and self.spec.calibration.of_labels(self.classes, names)
+        spec = replace(self.spec, classes=names, thresholds=thresholds, calibration=calibration, words=None)
         self._last = Tagger(spec, self._asker.run_others(names), self.engine, self._asker)
         self._last._trained = self
         return self._last
@@ -112,10 +114,17 @@ class Tagger:
         self, pictures: Iterable[Source], batch_size: int = 32
     ) -> Iterator[tuple[int, NDArray[np.float32] | ImageError]]:
         """Give the number of each picture with its scores (N,), or with the error of one that cannot be read."""
+        for place, result in self.stream_logits(pictures, batch_size):
+            yield place, result if isinstance(result, ImageError) else self.to_scores(result[None])[0]
+
+    def stream_logits(
+        self, pictures: Iterable[Source], batch_size: int = 32
+    ) -> Iterator[tuple[int, NDArray[np.float32] | ImageError]]:
+        """As `stream`, with logits (N,) as the network gives them, neither calibrated nor between 0 and 1."""
         for batch in read_pictures(pictures, self.spec.preprocess, batch_size=batch_size, threads=usable_cores()):
             results: dict[int, NDArray[np.float32] | ImageError] = dict(batch.errors)
             if batch.places:
-                results.update(zip(batch.places, self._probabilities(self._run(batch.pixels)), strict=True))
+                results.update(zip(batch.places, self._logits(batch.pixels), strict=True))
             yield from sorted(results.items(), key=lambda item: item[0])
 
     def tags(
@@ -142,18 +151,18 @@ class Tagger:
             )
         return np.broadcast_to(given, len(self.classes))
 
-    def _probabilities(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    def to_scores(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Turn logits (n, N) into scores, calibrated where the tagger is."""
+        return to_scores(logits, self.spec.activation, self.spec.calibration)
+
+    def _logits(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        logits = self._run(pixels)
         if logits.ndim != 2 or logits.shape[1] != len(self.classes):
             raise TaggerError(
                 f"the network gives {logits.shape[1:]} scores per picture, but tagger.json names {len(self.classes)} "
                 "classes. Take both files from the same training."
             )
-        if self.spec.activation == "softmax":
-            exponent = np.exp(logits - logits.max(axis=1, keepdims=True))
-            return np.asarray(exponent / exponent.sum(axis=1, keepdims=True), np.float32)
-        # Of both signs only the shrinking exponential is taken: nothing overflows, and small scores keep their order.
-        shrinking = np.exp(-np.abs(logits))
-        return np.asarray(np.where(logits >= 0, 1, shrinking) / (1 + shrinking), np.float32)
+        return logits
 
 
 def load(folder: str | os.PathLike[str], *, device: str = "auto", words: str | None = None) -> Tagger:

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from tagloom.data.formats.classes import read_classes
-from tagloom.data.formats.fields import join_labels, split_labels
 from tagloom.data.images import find_images
 from tagloom.errors import DataError, ImageError
 from tagloom.files import whole_file
@@ -35,6 +33,9 @@ def read_labels(given: str) -> list[str]:
     >>> read_labels('surfboard, golden retriever, "salt, pepper"')
     ['surfboard', 'golden retriever', 'salt, pepper']
     """
+    from tagloom.data.formats.classes import read_classes  # here, since tables take longer to import than a tag to find
+    from tagloom.data.formats.fields import split_labels
+
     if given.lower().endswith(".txt"):
         if not Path(given).is_file():
             raise DataError(
@@ -77,6 +78,8 @@ def _seen_from(folder: Path, image: Path) -> Path:
 
 
 def _write_csv(rows: Iterable[tuple[Path, list[Tag]]], file: IO[str]) -> int:
+    from tagloom.data.formats.fields import join_labels
+
     writer = csv.writer(file)
     writer.writerow(["image", "labels", "scores"])
     count = 0

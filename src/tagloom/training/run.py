@@ -21,19 +21,18 @@ import tagloom
 from tagloom.data.table import LabelTable
 from tagloom.errors import RecipeError, TaggerError, TagloomError
 from tagloom.inference.folder import CARD_FILE, ONNX_FILE, SPEC_FILE, WORDS_FILE, TaggerSpec, WordForm, write_spec
-from tagloom.inference.thresholds import choose_thresholds
 from tagloom.losses import create_loss
-from tagloom.metrics import score, top1_accuracy
 from tagloom.models.export import export_onnx
 from tagloom.models.heads import Head, needs_words
 from tagloom.models.heads.query_head import QueryHead
 from tagloom.models.heads.readout import WordReadout
 from tagloom.models.start import start_from
 from tagloom.models.tagger import TaggerNetwork, build_network, count_parameters, pick_device, save_weights
-from tagloom.recipe import Recipe, ThresholdSettings, WordSettings
+from tagloom.recipe import Recipe, WordSettings
 from tagloom.report.card import model_card
 from tagloom.training.batches import Batches, ImageBatches
 from tagloom.training.checkpoint import CHECKPOINT_FOLDER, CheckpointStore
+from tagloom.training.decisions import decide, measure
 from tagloom.training.log import RunLog
 from tagloom.training.loop import LoopSettings, fit
 from tagloom.training.mixing import MixedPicturesTask
@@ -187,8 +186,8 @@ def train(
         )
         _note_skipped(parts, log)
         network.eval()
-        held = _score(parts.held, forward, recipe, place)
-        validation = _score(parts.val, forward, recipe, place)
+        held = _score(parts.held, forward, place)
+        validation = _score(parts.val, forward, place)
         metrics = _finish(network, table, recipe, out, plan, parts, held, validation, len(history), log)
         store.remove()
         log.event("finish", **{part: figures["mAP"] for part, figures in metrics.items()})
@@ -278,12 +277,12 @@ def _note_skipped(parts: Parts, log: RunLog) -> None:
 
 def _watch(parts: Parts, forward: Any, recipe: Recipe, device: torch.device) -> dict[str, float]:
     """Score what is watched while training: validation data, or else the part held aside."""
-    scored = _score(parts.held if parts.val is None else parts.val, forward, recipe, device)
-    return {} if scored is None else headline(scored, task=recipe.task)
+    scored = _score(parts.held if parts.val is None else parts.val, forward, device)
+    return {} if scored is None else headline(scored, task=recipe.task, activation=recipe.activation)
 
 
-def _score(batches: Batches | None, forward: Any, recipe: Recipe, device: torch.device) -> Scored | None:
-    return None if batches is None else score_batches(forward, batches, activation=recipe.activation, device=device)
+def _score(batches: Batches | None, forward: Any, device: torch.device) -> Scored | None:
+    return None if batches is None else score_batches(forward, batches, device=device)
 
 
 def _finish(
@@ -298,14 +297,15 @@ def _finish(
     epochs: int,
     log: RunLog,
 ) -> dict[str, Any]:
-    """Choose thresholds, score, and write the tagger folder; `tagger.json` last, since it says "finished"."""
-    thresholds = _thresholds(held, recipe.thresholds, len(table.classes))
-    metrics: dict[str, Any] = {}
-    for name, scored in (("validation", validation), ("held_aside", held)):
-        if scored is not None:
-            metrics[name] = score(*scored, threshold=thresholds)
-            if recipe.task == "single":
-                metrics[name]["top1"] = top1_accuracy(scored.scores, scored.targets)
+    """Calibrate, choose thresholds, score, and write the folder; `tagger.json` last, since it says "finished"."""
+    decided = decide(held, recipe, len(table.classes))
+    if recipe.calibration.kind != "none" and decided.calibration is None:
+        log.say("[yellow]no labelled image is held aside, so scores are not calibrated.[/]")
+    metrics: dict[str, Any] = {
+        name: measure(scored, recipe, decided)
+        for name, scored in (("validation", validation), ("held_aside", held))
+        if scored is not None
+    }
     positives = np.asarray(table.positive.sum(axis=0)).ravel()
     total, trained = count_parameters(network)
     spec = TaggerSpec(
@@ -316,7 +316,8 @@ def _finish(
         head_options=recipe.head.options,
         task=recipe.task,
         activation=recipe.activation,
-        thresholds=tuple(float(value) for value in thresholds),
+        calibration=decided.calibration,
+        thresholds=tuple(float(value) for value in decided.thresholds),
         words=_word_form(network, recipe),
         recipe=recipe.to_dict(),
         metrics=metrics,
@@ -368,13 +369,6 @@ def _word_form(network: TaggerNetwork, recipe: Recipe) -> WordForm | None:
         grouping="consecutive" if recipe.head.options.get("grouping") == "consecutive" else "random",
         grouping_seed=recipe.head.options.get("grouping_seed") or 0,
     )
-
-
-def _thresholds(held: Scored | None, settings: ThresholdSettings, classes: int) -> NDArray[np.float32]:
-    """Choose one threshold per class, (N,), on the part held aside; 0.5 where there is none to choose on."""
-    if settings.aim == "fixed" or held is None:
-        return np.full(classes, settings.value if settings.aim == "fixed" else 0.5, np.float32)
-    return choose_thresholds(*held, aim=settings.aim, value=settings.value if settings.aim == "precision" else None)
 
 
 def _identity(plan: RunPlan, tables: Tables) -> str:

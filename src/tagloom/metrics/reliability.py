@@ -1,0 +1,156 @@
+"""Whether scores are probabilities: of the pairs that score about 0.7, are about seven in ten true?
+
+Scores are put into bins, and in each the mean score is held against the share of positives. The expected calibration
+error (ECE) is the mean distance between the two, each bin counting as much as it has pairs. Bins of equal width are
+usual; of many labels nearly all scores are close to 0, so one bin then holds nearly everything, and bins of equal mass,
+with equally many pairs in each, look closer. On few images every bin is off by chance, so ECE is never 0 there.
+"""
+
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from tagloom.errors import DataError, unknown_name
+from tagloom.metrics.blocks import Array, Targets, as_arrays, check_shapes
+from tagloom.metrics.ranking import Column, measure_columns
+
+Binning: TypeAlias = Literal["equal-width", "equal-mass"]
+
+BINNINGS: tuple[Binning, ...] = ("equal-width", "equal-mass")
+MAX_SAMPLE = 4_000_000  # pairs from which the bins of equal mass of all labels together are drawn
+
+
+class Bins(NamedTuple):
+    """What fell into each bin, each (B,).
+
+    Attributes:
+        pairs: How many known pairs.
+        positives: How many of them are positive.
+        score_sum: The sum of their scores.
+    """
+
+    pairs: Array
+    positives: Array
+    score_sum: Array
+
+
+class Curve(NamedTuple):
+    """A reliability curve: the bins that hold anything, each (B,), by ascending score.
+
+    Attributes:
+        pairs: How many known pairs are in it.
+        score: Their mean score.
+        frequency: The share of positives among them.
+    """
+
+    pairs: Array
+    score: Array
+    frequency: Array
+
+    @property
+    def error(self) -> float:
+        """The expected calibration error, from 0 to 1; NaN without a pair."""
+        count = self.pairs.sum()
+        return float((self.pairs * np.abs(self.score - self.frequency)).sum() / count) if count else float("nan")
+
+
+def reliability_curves(
+    scores: Array, targets: Targets, known: Array | None = None, *, bins: int = 15, binning: Binning = "equal-width"
+) -> tuple[Curve, list[Curve]]:
+    """Give the reliability curve of all known pairs together, and that of every label.
+
+    Args:
+        scores: `(n, N)` probabilities.
+        targets: `(n, N)`, 0 or 1, dense or sparse.
+        known: `(n, N)` bool; pairs that are not known are left out.
+        bins: How many bins. A score on an edge belongs to the lower bin; equal scores are never parted.
+        binning: "equal-width", or "equal-mass" for equally many pairs per bin, of all labels or of the one label.
+
+    >>> curve, _ = reliability_curves(np.array([[0.2], [0.2], [0.8], [0.6]]), np.array([[0], [1], [1], [1]]), bins=2)
+    >>> curve.score.round(2), curve.frequency, round(curve.error, 2)
+    (array([0.2, 0.7]), array([0.5, 1. ]), 0.3)
+    """
+    scores, targets, known = as_arrays(scores, targets, known)
+    check_shapes(scores, targets, known)
+    if binning not in BINNINGS:
+        raise DataError(unknown_name("kind of bins", binning, BINNINGS))
+    if bins < 1:
+        raise DataError(f"{bins} bins were asked for: give 1 or more.")
+    even = np.linspace(0, 1, bins + 1)
+    shared = even if binning == "equal-width" else np.percentile(_sample(scores, known), 100 * even)
+
+    def measure(column: Column, index: int) -> tuple[Bins, Curve]:
+        seen = _known_scores(column)
+        own = even if binning == "equal-width" or not len(seen) else np.percentile(seen, 100 * even)
+        return _fill(column, shared), _curve(_fill(column, own))
+
+    measured = measure_columns(measure, scores, targets, known)
+    together = Bins(*(np.sum(part, axis=0) for part in zip(*(filled for filled, _ in measured), strict=True)))
+    return _curve(together), [curve for _, curve in measured]
+
+
+def log_loss(scores: Array, targets: Array, known: Array | None = None) -> float:
+    """Give the mean negative log-likelihood of all known pairs, in nats; scores of 0 and 1 are moved inwards by 1e-7."""
+    chosen = np.ones(scores.shape, bool) if known is None else known
+    values = np.clip(np.asarray(scores[chosen], np.float64), 1e-7, 1 - 1e-7)
+    return float(-np.log(np.where(np.asarray(targets)[chosen] > 0, values, 1 - values)).mean())
+
+
+def calibration_figures(scores: Array, targets: Array, known: Array | None = None, *, bins: int = 15) -> dict[str, Any]:
+    """Measure how far scores are from probabilities, in plain numbers that JSON can hold.
+
+    Returns:
+        "log_loss" in nats; per kind of bins ("equal-width", "equal-mass") in percent "ECE" over all known pairs,
+        "label_ECE", the ECE of each label (None without a known pair), and "mean_label_ECE"; and the overall curve as
+        "pairs", "score" and "frequency", one of each per bin that is not empty.
+    """
+    figures: dict[str, Any] = {"log_loss": log_loss(scores, targets, known)}
+    for binning in BINNINGS:
+        curve, labels = reliability_curves(scores, targets, known, bins=bins, binning=binning)
+        errors = np.array([label.error for label in labels])
+        figures[binning] = {
+            "ECE": 100 * curve.error,
+            "mean_label_ECE": 100 * float(np.nanmean(errors)),
+            "label_ECE": [None if np.isnan(error) else 100 * error for error in errors.tolist()],
+            **{name: values.tolist() for name, values in curve._asdict().items()},
+        }
+    return figures
+
+
+def _fill(column: Column, edges: Array) -> Bins:
+    """Count a label's known pairs between edges (B + 1,); below the first and above the last they count as inside."""
+    seen = _known_scores(column)
+    ends = np.searchsorted(seen, edges[1:-1], "right")
+    found = np.searchsorted(column.positives, edges[1:-1], "right")
+    sums = np.concatenate([[0.0], np.cumsum(seen, dtype=np.float64)])
+    return Bins(
+        np.diff(ends, prepend=0, append=len(seen)),
+        np.diff(found, prepend=0, append=len(column.positives)),
+        np.diff(sums[ends], prepend=0.0, append=sums[-1]),
+    )
+
+
+def _curve(filled: Bins) -> Curve:
+    full = filled.pairs > 0
+    pairs = filled.pairs[full]
+    return Curve(pairs, filled.score_sum[full] / pairs, filled.positives[full] / pairs)
+
+
+def _known_scores(column: Column) -> Array:
+    seen = column.ranked[column.unknown :]
+    if len(seen) and not (seen[0] >= 0 and seen[-1] <= 1):
+        raise DataError(
+            f"scores from {seen[0]:g} to {seen[-1]:g} were given, but reliability is of probabilities, from 0 to 1: "
+            "put logits through the sigmoid first."
+        )
+    return seen
+
+
+def _sample(scores: Array, known: Array | None) -> Array:
+    """Known scores of evenly spaced images, all of them unless they are very many."""
+    step = -(-scores.size // MAX_SAMPLE)
+    chosen = scores[::step]
+    seen = chosen.ravel() if known is None else chosen[known[::step]]
+    if not len(seen):
+        raise DataError("no pair is known, so there is nothing to measure. Check the table's labels.")
+    return seen
