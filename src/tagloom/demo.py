@@ -2,27 +2,35 @@
 
 import shutil
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
+from tagloom import ready
 from tagloom.cache_folder import default_cache_folder
 from tagloom.data import load_table
 from tagloom.data.scenes import SceneSettings, write_scenes
 from tagloom.inference.evaluation import Evaluation, evaluate
+from tagloom.inference.folder import RUN_FILE
 from tagloom.inference.predictor import Tagger, load
 from tagloom.recipe import load_recipe
 from tagloom.report.contact_sheet import contact_sheet
 from tagloom.report.metrics import render_metrics
-from tagloom.training.plan import RUN_FILE, RunPlan
+from tagloom.training.plan import RunPlan
 from tagloom.training.run import train
 
 SHOWN_PICTURES = 16
+_PHOTOGRAPHS = {
+    "sklearn": ("datasets/images/china.jpg", "datasets/images/flower.jpg"),
+    "matplotlib": ("mpl-data/sample_data/grace_hopper.jpg",),
+}
 SETTINGS = SceneSettings(object_size=(0.15, 0.6), things_per_picture=(1, 4))  # without the smallest things
 
 
 def run_demo(out: Path, *, images: int, console: Console) -> float:
-    """Draw the embedded data set, train the quick recipe on it, score it and write a contact sheet.
+    """Show the ready tagger, if there is one; then draw the embedded data set, train on it, score, and show its tags.
 
     Args:
         out: Folder for everything; running it again starts again with the same pictures.
@@ -32,6 +40,8 @@ def run_demo(out: Path, *, images: int, console: Console) -> float:
     Returns:
         mAP on the test part, in percent.
     """
+    if ready.is_there():
+        _show_ready(out / "ready.png", console)
     scenes, run, sheet = out / "scenes", out / "tagger", out / "tags.png"
     console.print("[bold]1. Drawing pictures[/] of 24 kinds of things, up to four in each, with their labels")
     part = max(images // 4, 10)
@@ -64,6 +74,30 @@ def run_demo(out: Path, *, images: int, console: Console) -> float:
         f"  {command} train YOUR.csv --recipe quick --out runs/first"
     )
     return test_map
+
+
+def _show_ready(sheet: Path, console: Console) -> None:
+    """Tag the photographs that other packages bring along."""
+    photographs = installed_photographs()
+    if not photographs:
+        return
+    console.print("[bold]The ready tagger[/], which needs no training: tagloom predict photo.jpg")
+    tags = load().predict(photographs)
+    for path, found in zip(photographs, tags, strict=True):
+        shown = "  ".join(f"[bold]{escape(tag.label)}[/] [dim]{tag.score:.2f}[/]" for tag in found)
+        console.print(f"{path.name}  {shown or '[dim]no label over its threshold[/]'}")
+    contact_sheet([(path, found, None) for path, found in zip(photographs, tags, strict=True)], sheet)
+    console.print(f"The same as a picture: [bold]{sheet}[/]\n")
+
+
+def installed_photographs() -> list[Path]:
+    """List the photographs in packages that training or drawing needs anyway: none of our own need be shipped."""
+    places = []
+    for package, names in _PHOTOGRAPHS.items():
+        found = find_spec(package)
+        if found is not None and found.origin is not None:
+            places.extend(Path(found.origin).parent / name for name in names)
+    return [place for place in places if place.is_file()]
 
 
 def _draw_sheet(tagger: Tagger, tested: Evaluation, scenes: Path, sheet: Path) -> None:

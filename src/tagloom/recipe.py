@@ -282,7 +282,7 @@ class Recipe:
             raise RecipeError("training.metric 'top1' needs one label per image: set task: single, or take 'mAP'.")
         if self.calibration.kind == "per-class" and self.activation == "softmax":
             raise RecipeError(
-                "calibration.kind 'per-class' would change which class is best where scores share a softmax: take 'shared'."
+                "calibration.kind 'per-class' would change which class is best under a softmax: take 'shared'."
             )
 
         if self.words.random_queries and (self.activation == "softmax" or self.loss.options.get("weights") is not None):

@@ -13,7 +13,7 @@ from tagloom.cli.data import check, scenes
 from tagloom.cli.distill import distill, partition
 from tagloom.cli.look import compare, explain, hard
 from tagloom.cli.recipes import recipes_app
-from tagloom.cli.tag import evaluate, predict
+from tagloom.cli.tag import evaluate, export, predict
 from tagloom.cli.train import demo, heads, train
 from tagloom.errors import TagloomError
 from tagloom.terminal import warn
@@ -27,7 +27,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for verb in (check, train, evaluate, predict, compare, explain, hard, partition, distill, scenes, demo, heads):
+for verb in (check, train, evaluate, predict, export, compare, explain, hard, partition, distill, scenes, demo, heads):
     app.command()(verb)
 app.add_typer(recipes_app, name="recipes")
 

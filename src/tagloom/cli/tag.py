@@ -1,4 +1,4 @@
-"""Verbs that use a tagger: evaluate, predict."""
+"""Verbs that use a tagger: evaluate, predict, export."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +15,7 @@ from tagloom.cli.arguments import (
     Run,
     Split,
     Words,
+    needs_train,
     read_table,
     write_json,
 )
@@ -105,8 +106,15 @@ def _evaluate_split(
 
 
 def predict(
-    run: Run,
-    pictures: Annotated[list[Path], typer.Argument(help="Image files, and folders to search.")],
+    places: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[RUN] PICTURES...",
+            help="A tagger folder or hf-hub:owner/name, or nothing for the ready tagger; then image files, and folders "
+            "to search.",
+            show_default=False,
+        ),
+    ],
     out: Annotated[Path | None, typer.Option(help="Write tags to this .csv or .jsonl file.")] = None,
     threshold: Annotated[
         float | None, typer.Option(help="Score from which a label counts; by default chosen per class.", min=0, max=1)
@@ -121,11 +129,12 @@ def predict(
 ) -> None:
     """Put labels on pictures. A picture that cannot be read is named and passed over.
 
-    Exits with 1 when no picture could be read.
+    With no tagger named, the ready one does it, which comes with Tagloom. Exits with 1 when no picture could be read.
     """
     from tagloom.inference.predictor import load
-    from tagloom.inference.tagging import collect_images, read_labels, tag_files, write_tags
+    from tagloom.inference.tagging import collect_images, part_places, read_labels, tag_files, write_tags
 
+    run, pictures = part_places(places)
     paths = collect_images(pictures)
     tagger = load(run, device=device, words=words)
     if labels is not None:
@@ -152,3 +161,29 @@ def predict(
             console.print(f"{escape(str(path))}  {shown or '[dim]no label over its threshold[/]'}", soft_wrap=True)
     if failed == len(paths):
         raise typer.Exit(1)
+
+
+def export(
+    run: Run,
+    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    float16: Annotated[
+        bool, typer.Option("--float16", help="Store weights in half the bytes; they are computed with in float32.")
+    ] = False,
+) -> None:
+    """Write a folder with no more than predicting needs: tagger.json, model.onnx and the model card, without torch.
+
+    Its scores are compared with the run's, and it is not written if they differ.
+    """
+    with needs_train("exporting"):
+        import onnx  # noqa: F401 - asked for here, so that the message comes before any work
+
+        from tagloom.models.portable import write_portable
+    from tagloom.inference.folder import ONNX_FILE
+    from tagloom.inference.predictor import find_folder
+
+    worst = write_portable(find_folder(run), out, float16=float16)
+    size = (out / ONNX_FILE).stat().st_size / 1e6
+    open_console().print(
+        f"Written to {out}: {ONNX_FILE} has {size:.1f} MB, and scores differ from the run's by at most {worst:.4f}.",
+        markup=False,
+    )

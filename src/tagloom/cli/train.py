@@ -107,7 +107,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Where the demonstration puts its files.")] = Path("demo"),
     images: Annotated[int, typer.Option(help="Training pictures to draw.", min=40)] = 1600,
 ) -> None:
-    """See it work: draw pictures, train a tagger on them, evaluate it, and look at its tags."""
+    """See it work: the ready tagger on photographs; then draw pictures, train on them, evaluate, and look at tags."""
     with needs_train("the demonstration"):
         import torch  # noqa: F401 - asked for here, so that the message comes before any work
     from tagloom.demo import run_demo

@@ -1,9 +1,9 @@
 """From logits to scores that mean what they say: of all pairs scored 0.7, about seven in ten should be true.
 
-Losses such as the asymmetric one teach a network to order images well, and leave its scores shifted and stretched. Platt
-scaling mends both: the calibrated logit is `scale · logit + offset`. The scale is the reciprocal of what is called the
-temperature; a temperature alone (offset 0) cannot move scores that are all too high. Scales are over 0, so every label
-orders images as before. How scale and offset are found is in `calibration_fit`.
+Losses such as the asymmetric one teach a network to order images well, and leave its scores shifted and stretched.
+Platt scaling mends both: the calibrated logit is `scale · logit + offset`. The scale is the reciprocal of what is
+called the temperature; a temperature alone (offset 0) cannot move scores that are all too high. Scales are over 0, so
+every label orders images as before. How scale and offset are found is in `calibration_fit`.
 """
 
 import math

@@ -2,10 +2,11 @@
 
 What is minimised is the negative log-likelihood of the labels, with a pull of each class's scale and offset towards
 those that all classes share. It is worth about as much as `prior_positives` positive images, so it decides for classes
-with a handful of positives, which would otherwise be calibrated by chance (one that is separated perfectly would want an
-endless scale), and is lost among many. The shared ones are hardly drawn anywhere: losses shift scores far.
+with a handful of positives, which would otherwise be calibrated by chance (one that is separated perfectly would want
+an endless scale), and is lost among many. The shared ones are hardly drawn anywhere: losses shift scores far.
 """
 
+import math
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ from tagloom.metrics.blocks import Array, check_shapes
 Kind: TypeAlias = Literal["shared", "per-class"]
 
 SCALES = (0.02, 50.0)  # between which every fit looks
+_LOG_SCALES = (math.log(SCALES[0]), math.log(SCALES[1]))
 OFFSETS = (-50.0, 50.0)
 SHARED_PRIOR = 1.0  # keeps a fit to images without any positive finite, and is lost otherwise
 MAX_PAIRS = 4_000_000  # more say no more about two numbers
@@ -76,7 +78,7 @@ def fit_platt(logits: Array, positive: Array, *, prior_positives: float) -> Plat
     """Fit scale s and offset o of logits (m,) to labels (m,), drawn towards s = 1 and o = 0.
 
     Minimised over log s and o is Σ softplus(±(s·z + o)) + ½ · prior_positives · (log² s + o²): twice the scale is as
-    far from 1 as half of it. In the curvature in o a positive image counts for about one, so the prior is worth so many.
+    far from 1 as half of it. In the curvature in o a positive image counts for about one: the prior is worth so many.
     """
     values, truth = np.asarray(logits, np.float64), np.asarray(positive, bool)
 
@@ -90,9 +92,14 @@ def fit_platt(logits: Array, positive: Array, *, prior_positives: float) -> Plat
         slope = [error @ scaled + prior_positives * log_scale, error.sum() + prior_positives * offset]
         return float(loss), np.array(slope)
 
-    options = {"ftol": 1e-12, "gtol": 1e-7, "maxiter": 500}
-    bounds = [np.log(SCALES), OFFSETS]
-    found = minimize(objective, [0.0, 0.0], jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    found = minimize(
+        objective,
+        [0.0, 0.0],
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[_LOG_SCALES, OFFSETS],
+        options={"ftol": 1e-12, "gtol": 1e-7, "maxiter": 500},
+    )
     return Platt(float(np.exp(found.x[0])), float(found.x[1]))
 
 
@@ -110,7 +117,7 @@ def _fit_softmax(logits: Array, targets: Array) -> float:
         scale = np.exp(log_scale)
         return float((np.log(np.exp(scale * values).sum(axis=1)) - scale * chosen).mean())
 
-    found = minimize_scalar(loss, bounds=tuple(np.log(SCALES)), method="bounded", options={"xatol": 1e-6})
+    found = minimize_scalar(loss, bounds=_LOG_SCALES, method="bounded", options={"xatol": 1e-6})
     return float(np.exp(found.x))
 
 

@@ -19,6 +19,7 @@ WEIGHTS_FILE = "model.safetensors"
 ONNX_FILE = "model.onnx"
 CARD_FILE = "README.md"
 WORDS_FILE = "words.safetensors"
+RUN_FILE = "run.json"  # the plan of a training, there from its beginning
 FORMAT = 1
 MAX_SPEC_BYTES = 64 * 1024 * 1024
 MAX_WORDS = 2**20  # of all queries together, where their number is fixed

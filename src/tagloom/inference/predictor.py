@@ -16,6 +16,7 @@ from tagloom.inference.calibration import to_scores
 from tagloom.inference.folder import ONNX_FILE, WEIGHTS_FILE, TaggerSpec, read_spec
 from tagloom.inference.labels import Ask, Asker, Run, read_asker
 from tagloom.inference.onnx import OnnxNetwork, usable_cores
+from tagloom.ready import ready_folder
 
 HUB_PREFIX = "hf-hub:"
 
@@ -165,11 +166,12 @@ class Tagger:
         return logits
 
 
-def load(folder: str | os.PathLike[str], *, device: str = "auto", words: str | None = None) -> Tagger:
+def load(folder: str | os.PathLike[str] | None = None, *, device: str = "auto", words: str | None = None) -> Tagger:
     """Load a tagger.
 
     Args:
-        folder: A tagger folder, or "hf-hub:owner/name" for one on the Hugging Face hub.
+        folder: A tagger folder, or "hf-hub:owner/name" for one on the Hugging Face hub; None for the ready tagger, which
+            comes with Tagloom.
         device: "auto" runs an exported tagger in ONNX Runtime unless there is a GPU; "cpu", "cuda", … run it in torch
             where that is needed.
         words: Where the vectors of labels that were not trained come from, for a tagger of words whose own source has
@@ -178,8 +180,8 @@ def load(folder: str | os.PathLike[str], *, device: str = "auto", words: str | N
     place = find_folder(folder)
     spec = read_spec(place)
     exported = place / ONNX_FILE
-    on_cpu = device == "cpu" or (device == "auto" and not _has_gpu())
-    if exported.is_file() and on_cpu:
+    without_torch = device == "auto" and not (_has_gpu() and (place / WEIGHTS_FILE).is_file())
+    if exported.is_file() and (device == "cpu" or without_torch):
         network = OnnxNetwork(exported)
         asker = read_asker(place, spec, lambda pictures, asked: network(pictures, asked)[0], words)
         return Tagger(spec, asker.run_own() if asker else lambda pictures: network(pictures)[0], "onnx", asker)
@@ -190,8 +192,10 @@ def load(folder: str | os.PathLike[str], *, device: str = "auto", words: str | N
     return Tagger(spec, run, "torch", read_asker(place, spec, ask, words))
 
 
-def find_folder(name: str | os.PathLike[str]) -> Path:
+def find_folder(name: str | os.PathLike[str] | None = None) -> Path:
     """Give the tagger folder that a name stands for; one on the hub, "hf-hub:owner/name", is fetched first."""
+    if name is None:
+        return ready_folder()
     return _from_hub(str(name)) if str(name).startswith(HUB_PREFIX) else Path(name)
 
 

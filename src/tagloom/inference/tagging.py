@@ -7,10 +7,31 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from tagloom.data.images import find_images
+from tagloom.data.images import IMAGE_SUFFIXES, find_images
 from tagloom.errors import DataError, ImageError
 from tagloom.files import whole_file
-from tagloom.inference.predictor import Tag, Tagger
+from tagloom.inference.folder import RUN_FILE, SPEC_FILE
+from tagloom.inference.predictor import HUB_PREFIX, Tag, Tagger
+
+
+def part_places(places: Sequence[str]) -> tuple[str | None, list[Path]]:
+    """Part what was named into the tagger, None where none is, and the pictures.
+
+    Only the first can be a tagger: "hf-hub:owner/name", a folder with a tagger.json or a run that was begun, or
+    something that is not there and does not end like an image, which is a tagger's name misspelt. All else is pictures.
+    """
+    first, rest = places[0], places[1:]
+    for place in rest:
+        if _is_tagger(place):
+            raise DataError(f"{place}: is a tagger, and stands among the pictures. Name it first, and only one.")
+    missing = not Path(first).exists() and Path(first).suffix.lower() not in IMAGE_SUFFIXES
+    if not (_is_tagger(first) or missing):
+        return None, [Path(place) for place in places]
+    if not rest and not missing:
+        raise DataError(f"{first}: is a tagger; name the pictures to tag after it: tagloom predict {first} photo.jpg")
+    if not rest:
+        raise DataError(f"{first}: no such picture, folder of pictures, or tagger folder.")
+    return first, [Path(place) for place in rest]
 
 
 def collect_images(places: Sequence[Path]) -> list[Path]:
@@ -70,6 +91,11 @@ def write_tags(rows: Iterable[tuple[Path, list[Tag]]], path: Path) -> int:
             return write(((_seen_from(path.parent, image), tags) for image, tags in rows), file)
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({error}). Name another --out.") from error
+
+
+def _is_tagger(place: str) -> bool:
+    """Whether a place is a tagger, or a training that was begun and will be one."""
+    return place.startswith(HUB_PREFIX) or any((Path(place) / name).is_file() for name in (SPEC_FILE, RUN_FILE))
 
 
 def _seen_from(folder: Path, image: Path) -> Path:

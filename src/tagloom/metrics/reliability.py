@@ -90,7 +90,7 @@ def reliability_curves(
 
 
 def log_loss(scores: Array, targets: Array, known: Array | None = None) -> float:
-    """Give the mean negative log-likelihood of all known pairs, in nats; scores of 0 and 1 are moved inwards by 1e-7."""
+    """Give the mean negative log-likelihood of all known pairs, in nats; scores of 0 and 1 count as 1e-7 from there."""
     chosen = np.ones(scores.shape, bool) if known is None else known
     values = np.clip(np.asarray(scores[chosen], np.float64), 1e-7, 1 - 1e-7)
     return float(-np.log(np.where(np.asarray(targets)[chosen] > 0, values, 1 - values)).mean())

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from tagloom.errors import TaggerError
 from tagloom.files import whole_file
-from tagloom.inference.folder import WEIGHTS_FILE, WORDS_FILE, TaggerSpec
+from tagloom.inference.folder import ONNX_FILE, WEIGHTS_FILE, WORDS_FILE, TaggerSpec
 from tagloom.models.backbone import Backbone, create_backbone
 from tagloom.models.export import WordInput
 from tagloom.models.heads import Head, create_head, needs_words
@@ -98,6 +98,11 @@ def load_network(folder: Path, spec: TaggerSpec) -> TaggerNetwork:
 
     path = folder / WEIGHTS_FILE
     if not path.is_file():
+        if (folder / ONNX_FILE).is_file():
+            raise TaggerError(
+                f"{folder}: was exported, without the {WEIGHTS_FILE} that torch needs. Use --device cpu, or name the run "
+                "that it was made from."
+            )
         raise TaggerError(f"{folder}: has no {WEIGHTS_FILE}. Was the training finished? Try: tagloom train --resume")
     try:
         with_words = needs_words(spec.head, spec.head_options)

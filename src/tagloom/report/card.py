@@ -1,6 +1,7 @@
 """The model card: a tagger's folder explained to the person who finds it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from tagloom.inference.folder import TaggerSpec
 
@@ -42,11 +43,25 @@ def _figures(spec: TaggerSpec) -> str:
         if isinstance(figures, dict):
             names = ("top1", "mAP") if spec.task == "single" else ("mAP", "CF1", "OF1")
             shown = [f"{name} {figures[name]:.2f}" for name in names if name in figures]
-            note = " (its thresholds were chosen on these images)" if part == "held_aside" else ""
-            rows.append(f"- {part.replace('_', ' ')}: {', '.join(shown)}{note}")
+            note = f" ({_chosen_there(spec)} on these images)" if part == "held_aside" else ""
+            rows.append(f"- {part.replace('_', ' ')}: {', '.join(shown)}{note}{_calibration_errors(figures)}")
     if not rows:
         return "## Figures\n\nNot measured: there was neither a validation table nor a part held aside.\n"
     return "## Figures\n\nIn percent, with the tagger's own thresholds:\n\n" + "\n".join(rows) + "\n"
+
+
+def _chosen_there(spec: TaggerSpec) -> str:
+    return "its thresholds were chosen" + ("" if spec.calibration is None else " and its scores calibrated")
+
+
+def _calibration_errors(figures: dict[str, Any]) -> str:
+    """Say how far scores are from probabilities, where it was measured."""
+    parts = figures.get("calibration")
+    if not isinstance(parts, dict) or "before" not in parts:
+        return ""
+    errors = [parts[part]["equal-width"]["ECE"] for part in ("before", "after") if part in parts]
+    named = "expected calibration error "
+    return "; " + named + (f"{errors[0]:.2f}" if len(errors) == 1 else f"{errors[1]:.2f}, uncalibrated {errors[0]:.2f}")
 
 
 def _classes(spec: TaggerSpec) -> str:
@@ -67,6 +82,16 @@ def _limits(spec: TaggerSpec) -> str:
         "## Limits\n\nScores hold for pictures like those it was trained on. Thresholds were chosen on "
         f"images held aside from training (aim: {spec.recipe.get('thresholds', {}).get('aim', 'fixed')}).\n"
     )
+    if spec.calibration is not None:
+        own = (
+            "each label's own, drawn to the shared ones where it has few positives"
+            if spec.calibration.scales
+            else "one"
+        )
+        text += (
+            f"\nScores are calibrated (Platt scaling: {own} scale and offset of the logits, fitted on the same images): "
+            "of the pairs that score 0.7, about seven in ten should be true.\n"
+        )
     if unlearnt:
         text += f"\nThese labels had no positive image in training and mean nothing: {', '.join(unlearnt)}.\n"
     return text

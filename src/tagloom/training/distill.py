@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tagloom.distill_settings import Distillation
 from tagloom.errors import RecipeError, TaggerError, TagloomError
-from tagloom.inference.folder import SPEC_FILE, read_spec
+from tagloom.inference.folder import RUN_FILE, SPEC_FILE, read_spec
 from tagloom.models.heads import Head
 from tagloom.models.tagger import load_network, pick_device
 from tagloom.training.batches import FeatureBatches
@@ -31,7 +31,7 @@ from tagloom.training.distillation import (
 from tagloom.training.jobs import train_locally
 from tagloom.training.log import RunLog
 from tagloom.training.parts import cached_parts, image_parts
-from tagloom.training.plan import RUN_FILE, RunPlan, check_options
+from tagloom.training.plan import RunPlan, check_options
 from tagloom.training.ray_jobs import train_on_ray
 from tagloom.training.run import Materials, TrainingResult, first_network, train
 from tagloom.training.signals import StopRequest

@@ -8,13 +8,12 @@ from typing import Any, cast
 from tagloom.distill_settings import Distillation, Images
 from tagloom.errors import RecipeError, TagloomError, unknown_name
 from tagloom.files import whole_file
+from tagloom.inference.folder import RUN_FILE
 from tagloom.losses import create_loss
 from tagloom.models.heads import head_options, needs_words
 from tagloom.recipe import Recipe, recipe_from_dict
 from tagloom.settings import fill
 from tagloom.words.sources import place_of_source
-
-RUN_FILE = "run.json"
 
 
 @dataclass(frozen=True)

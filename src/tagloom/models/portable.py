@@ -1,0 +1,91 @@
+"""A folder with no more than predicting needs, made from a run, and proved to give the run's scores."""
+
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from tagloom.data.scenes import draw_scene
+from tagloom.errors import TaggerError, TagloomError
+from tagloom.inference.folder import CARD_FILE, ONNX_FILE, SPEC_FILE, WORDS_FILE, TaggerSpec, read_spec, write_spec
+from tagloom.inference.predictor import load
+from tagloom.models.export import export_onnx
+from tagloom.models.float16 import store_in_float16
+from tagloom.models.tagger import load_network
+from tagloom.report.card import model_card
+
+MAX_DIFFERENCE = 0.02  # of a score, from 0 to 1; with a frozen Lite0 photographs differ by up to 0.005
+CHECKED_PICTURES = 8
+
+
+def write_portable(run: Path, out: Path, *, float16: bool = False) -> float:
+    """Write `tagger.json`, `model.onnx` and the model card of a run to a folder of their own; no torch weights.
+
+    `model.onnx` is the one that training wrote, or is made from the weights where there is none.
+
+    Args:
+        run: The tagger folder.
+        out: The folder to write; one that holds a tagger is refused.
+        float16: Store weights in float16: half the size, computed in float32 as before.
+
+    Returns:
+        The largest difference between scores of the run's network and of the one written, on drawn pictures.
+
+    Raises:
+        TaggerError: If scores differ too much; nothing is written then.
+    """
+    spec = read_spec(run)
+    if (out / SPEC_FILE).exists():
+        raise TagloomError(f"{out}: holds a tagger. Name another --out, or delete that one first.")
+    with tempfile.TemporaryDirectory(prefix="tagloom-export-") as place:
+        whole, small = Path(place, "whole"), Path(place, "small")
+        for folder in (whole, small):
+            folder.mkdir()
+            write_spec(spec, folder)
+            if (run / WORDS_FILE).is_file():
+                shutil.copyfile(run / WORDS_FILE, folder / WORDS_FILE)
+        _float32_network(run, spec, whole / ONNX_FILE)
+        if float16:
+            store_in_float16(whole / ONNX_FILE, small / ONNX_FILE)
+        else:
+            shutil.copyfile(whole / ONNX_FILE, small / ONNX_FILE)
+        worst = _largest_difference(whole, small)
+        if not worst <= MAX_DIFFERENCE:  # so written that NaN is refused too
+            raise TaggerError(
+                f"{run}: with weights in float16 scores differ by up to {worst:.3f} (allowed {MAX_DIFFERENCE}), so "
+                "nothing was written. Export it without --float16."
+            )
+        stored = {"weights_stored_in": "float16", "scores_differ_by_at_most": round(worst, 6)} if float16 else {}
+        spec = replace(spec, data=spec.data | stored)
+        (small / CARD_FILE).write_text(model_card(spec), encoding="utf-8")
+        write_spec(spec, small)
+        _move(small, out)
+    return worst
+
+
+def _float32_network(run: Path, spec: TaggerSpec, path: Path) -> None:
+    if (run / ONNX_FILE).is_file():
+        shutil.copyfile(run / ONNX_FILE, path)
+        return
+    network = load_network(run, spec)
+    export_onnx(network, path, size=spec.preprocess.size, words=network.word_input())
+
+
+def _largest_difference(first: Path, second: Path) -> float:
+    """Score drawn pictures, and noise, with two taggers, and give the largest difference."""
+    pictures = [np.asarray(draw_scene(seed=0, index=index)[0]) for index in range(CHECKED_PICTURES)]
+    pictures += list(np.random.default_rng(0).integers(0, 256, (2, 64, 64, 3), dtype=np.uint8))
+    ours, theirs = (load(folder, device="cpu").scores(pictures) for folder in (first, second))
+    return float(np.abs(ours - theirs).max())
+
+
+def _move(made: Path, out: Path) -> None:
+    """Move finished files to where they belong; `tagger.json` last, since it says that the folder is a tagger."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for file in sorted(made.iterdir(), key=lambda file: file.name == SPEC_FILE):
+            shutil.move(file, out / file.name)
+    except OSError as error:
+        raise TagloomError(f"{out}: cannot be written ({error}). Name another --out.") from error
