@@ -56,6 +56,32 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory, scenes: Path, feature
     return out
 
 
+@pytest.fixture(scope="session")
+def untrained_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a tiny tagger of five labels with random weights, made in seconds. Copy it before changing it."""
+    pytest.importorskip("torch")
+    import torch
+
+    from tagloom.data.transforms import Preprocess
+    from tagloom.inference.calibration import Calibration
+    from tagloom.inference.folder import TaggerSpec, write_spec
+    from tagloom.models.export import export_onnx
+    from tagloom.models.tagger import build_network, save_weights
+
+    torch.manual_seed(0)
+    out = tmp_path_factory.mktemp("runs") / "untrained"
+    out.mkdir()
+    names = {"backbone": "test_efficientnet", "head": "gap", "head_options": {}}
+    network = build_network(**names, weights="none", classes=5, size=32, frozen=True)
+    torch.nn.init.normal_(network.head.linear.weight, std=0.2)
+    save_weights(network, out)
+    export_onnx(network, out / "model.onnx", size=32)
+    calibration = Calibration(1.5, -1.0, (1.0, 1.5, 2.0, 0.5, 1.0), (-1.0, 0.0, 1.0, 0.5, -0.5))
+    classes = ("cat", "dog", "sofa", "car", "tree")
+    write_spec(TaggerSpec(classes, Preprocess(size=32), calibration=calibration, version="0", **names), out)
+    return out
+
+
 @pytest.fixture
 def quick() -> dict[str, Any]:
     """The recipe of the shared tagger as plain data, to be changed by a test."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tagloom.data.transforms import Preprocess
 from tagloom.errors import TaggerError
 from tagloom.inference import folder as folder_module
+from tagloom.inference.calibration import Calibration
 from tagloom.inference.folder import SPEC_FILE, TaggerSpec, read_spec, write_spec
 
 SPEC = TaggerSpec(
@@ -19,6 +20,7 @@ SPEC = TaggerSpec(
     backbone="test_efficientnet",
     head="gap",
     head_options={"dropout": 0.1},
+    calibration=Calibration(1.5, -2.0, (1.0, 1.5, 2.0), (0.0, -1.0, 0.5)),
     thresholds=(0.25, 0.5, 1.0),
     metrics={"validation": {"mAP": 50.0, "AP": [1.0, None, 2.0]}},
 )
@@ -42,7 +44,9 @@ def test_what_was_written_comes_back(tmp_path):
 )
 def test_any_names_and_thresholds_come_back(tmp_path_factory, names, thresholds):
     folder = tmp_path_factory.mktemp("spec")
-    spec = dataclasses.replace(SPEC, classes=tuple(names), thresholds=tuple(thresholds[: len(names)]))
+    values = tuple(thresholds[: len(names)])
+    calibration = Calibration(scales=tuple(value + 0.5 for value in values), offsets=values)
+    spec = dataclasses.replace(SPEC, classes=tuple(names), thresholds=values, calibration=calibration)
     write_spec(spec, folder)
     assert read_spec(folder) == spec
 
@@ -85,6 +89,12 @@ def test_a_training_that_was_not_finished_says_how_to_go_on(tmp_path):
         ({"thresholds": [0.5, 0.5, -0.1]}, "between 0 and 1"),
         ({"thresholds": [0.5, 0.5, float("nan")]}, "between 0 and 1"),
         ({"thresholds": [0.5, 0.5, "0.5"]}, "expected a number"),
+        ({"calibration": {"scales": [1.0], "offsets": [0.0]}}, "1 scales do not fit 3 classes"),
+        ({"calibration": {"scale": -1.0}}, "scales must lie between"),
+        ({"calibration": {"offset": float("nan")}}, "offsets must lie between"),
+        ({"calibration": {"scale": "1"}}, "expected a number"),
+        ({"calibration": {"slope": 1.0}}, "unknown setting 'slope'"),
+        ({"activation": "softmax"}, "with a softmax all classes share one scale"),
         ({"preprocess": {"size": 10**6}}, "size must be a whole number"),
         ({"preprocess": {"size": 64, "fitt": "crop"}}, "did you mean 'fit'"),
         ({"preprocess": 3}, "found int"),

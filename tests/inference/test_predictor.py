@@ -14,6 +14,7 @@ import tagloom
 from tagloom.data.transforms import Preprocess
 from tagloom.errors import ImageError, MissingExtraError, TaggerError
 from tagloom.inference import predictor
+from tagloom.inference.calibration import Calibration
 from tagloom.inference.folder import TaggerSpec
 from tagloom.inference.predictor import Tag, Tagger, load
 
@@ -246,3 +247,37 @@ def test_pixels_are_tagged_like_the_picture_they_are(finished_run, scenes):
     np.testing.assert_allclose(tagger.scores(pixels), tagger.scores(picture), atol=1e-6)
     with pytest.raises(ImageError, match="uint8 of shape"):
         tagger.scores(np.zeros((8, 8, 4), np.float32))
+
+
+def test_scores_are_calibrated_the_same_in_both_engines(untrained_run, tmp_path):
+    exported = load(untrained_run)
+    folder = Path(shutil.copytree(untrained_run, tmp_path / "run"))
+    (folder / "model.onnx").unlink()
+    other = load(folder)
+    assert (exported.engine, other.engine) == ("onnx", "torch")
+    pixels = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
+    np.testing.assert_allclose(exported.scores(pixels), other.scores(pixels), atol=1e-5)
+    (_, logits) = next(iter(exported.stream_logits([pixels])))
+    calibration = exported.spec.calibration
+    wanted = 1 / (1 + np.exp(-(logits * np.array(calibration.scales) + np.array(calibration.offsets))))
+    np.testing.assert_allclose(exported.scores(pixels)[0], wanted, rtol=1e-5)
+
+
+def test_thresholds_are_held_against_calibrated_scores():
+    tagger = fixed([[1.0, 1.0]], calibration=Calibration(1.0, 0.0, (1.0, 1.0), (0.0, -2.0)))
+    assert labels(tagger.predict(picture())[0]) == ["a"]
+    assert labels(fixed([[1.0, 1.0]]).predict(picture())[0]) == ["a", "b"]
+
+
+def test_a_softmax_is_sharpened_by_its_scale():
+    row = fixed([[1.0, 3.0]], activation="softmax", calibration=Calibration(2.0)).scores(picture())[0]
+    np.testing.assert_allclose(row, np.exp([2.0, 6.0]) / np.exp([2.0, 6.0]).sum(), rtol=1e-5)
+
+
+def test_a_folder_without_torch_weights_runs_in_onnx_even_where_there_is_a_gpu(untrained_run, tmp_path, monkeypatch):
+    monkeypatch.setattr(predictor, "_has_gpu", lambda: True)
+    folder = Path(shutil.copytree(untrained_run, tmp_path / "run"))
+    (folder / "model.safetensors").unlink()
+    assert load(folder).engine == "onnx"
+    with pytest.raises(TaggerError, match=r"was exported, without .*--device cpu"):
+        predictor._torch_run(folder, load(folder).spec, "cpu")

@@ -170,8 +170,8 @@ def load(folder: str | os.PathLike[str] | None = None, *, device: str = "auto", 
     """Load a tagger.
 
     Args:
-        folder: A tagger folder, or "hf-hub:owner/name" for one on the Hugging Face hub; None for the ready tagger, which
-            comes with Tagloom.
+        folder: A tagger folder, or "hf-hub:owner/name" for one on the Hugging Face hub; None for the ready tagger,
+            which comes with Tagloom.
         device: "auto" runs an exported tagger in ONNX Runtime unless there is a GPU; "cpu", "cuda", … run it in torch
             where that is needed.
         words: Where the vectors of labels that were not trained come from, for a tagger of words whose own source has

@@ -1,8 +1,8 @@
 """Half the bytes for the same network: weights stored in float16, and computed with in float32.
 
-Each large weight of an ONNX file is rounded to float16 and followed by a Cast to float32, which ONNX Runtime carries out
-once, when it loads the file. So the file is half as large, every step is computed as before and as fast, and the only
-change is the rounding of weights, to about one part in two thousand.
+Each large weight of an ONNX file is rounded to float16 and followed by a Cast to float32, which ONNX Runtime carries
+out once, when it loads the file. So the file is half as large, every step is computed as before and as fast, and the
+only change is the rounding of weights, to about one part in two thousand.
 """
 
 from pathlib import Path

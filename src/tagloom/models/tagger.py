@@ -100,8 +100,8 @@ def load_network(folder: Path, spec: TaggerSpec) -> TaggerNetwork:
     if not path.is_file():
         if (folder / ONNX_FILE).is_file():
             raise TaggerError(
-                f"{folder}: was exported, without the {WEIGHTS_FILE} that torch needs. Use --device cpu, or name the run "
-                "that it was made from."
+                f"{folder}: was exported, without the {WEIGHTS_FILE} that torch needs. Use --device cpu, or name the "
+                "run that it was made from."
             )
         raise TaggerError(f"{folder}: has no {WEIGHTS_FILE}. Was the training finished? Try: tagloom train --resume")
     try:

@@ -83,13 +83,11 @@ def _limits(spec: TaggerSpec) -> str:
         f"images held aside from training (aim: {spec.recipe.get('thresholds', {}).get('aim', 'fixed')}).\n"
     )
     if spec.calibration is not None:
-        own = (
-            "each label's own, drawn to the shared ones where it has few positives"
-            if spec.calibration.scales
-            else "one"
+        whose = (
+            "of each label, drawn to shared ones where it has few positives" if spec.calibration.scales else "of all"
         )
         text += (
-            f"\nScores are calibrated (Platt scaling: {own} scale and offset of the logits, fitted on the same images): "
+            f"\nScores are calibrated on the same images (Platt scaling: a scale and an offset of the logits, {whose}): "
             "of the pairs that score 0.7, about seven in ten should be true.\n"
         )
     if unlearnt:
