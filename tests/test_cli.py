@@ -256,3 +256,22 @@ def test_the_readme_names_only_verbs_recipes_and_heads_that_exist():
     assert verbs <= known | {"recipes"}
     assert set(re.findall(r"--recipe ([a-z-]+)", readme)) <= set(recipe_names())
     assert set(re.findall(r'create_head\("([a-z-]+)"', readme)) <= set(HEAD_NAMES)
+
+
+def test_evaluate_tells_how_reliable_scores_are_before_and_after_calibration(tagloom, untrained_run, photos):
+    pytest.importorskip("matplotlib")
+    json_path, plot = photos / "metrics.json", photos / "reliability.png"
+    code, out, err = tagloom("evaluate", untrained_run, photos / "labels.csv", "--json", json_path, "--plot", plot)
+    assert code == 0, err
+    assert plot.is_file()
+    found = json.loads(json_path.read_text())["calibration"]
+    assert set(found) == {"before", "after"}
+    for part in found.values():
+        assert f"{part['equal-mass']['ECE']:.2f}" in out
+        assert len(part["equal-width"]["label_ECE"]) == 5
+
+
+def test_a_drawing_that_cannot_be_made_is_refused_before_any_work(tagloom, photos):
+    code, _, err = tagloom("evaluate", photos / "nowhere", photos / "labels.csv", "--plot", photos / "a.gif")
+    assert code == 2
+    assert "drawings are written as" in err

@@ -12,6 +12,7 @@ from tagloom.recipe import (
     HEAD_NAMES,
     LOSS_NAMES,
     Recipe,
+    for_task,
     load_recipe,
     override,
     recipe_from_dict,
@@ -81,6 +82,7 @@ def test_the_names_of_heads_and_losses_are_those_that_exist():
         ("augment: {cut_out: 0.5}", "cutout"),
         ("backbone: {weight: hub}", "weights"),
         ("data: {hold_out: 0.1}", "holdout"),
+        ("calibration: {kind: perclass}", "per-class"),
     ],
 )
 def test_a_misspelt_name_anywhere_gets_the_right_one(text, suggestion):
@@ -110,6 +112,7 @@ def test_a_misspelt_name_anywhere_gets_the_right_one(text, suggestion):
         ("head: {options: [1]}", "expected 'name: value' lines"),
         ("loss: {name: cross-entropy}", "task: single"),
         ("training: {metric: top1}", "task: single"),
+        ("task: single\nloss: {name: cross-entropy}\ncalibration: {kind: per-class}", "take 'shared'"),
     ],
 )
 def test_a_value_that_cannot_work_is_refused_with_the_reason(text, message):
@@ -308,3 +311,16 @@ def test_every_row_of_a_paper_says_what_the_paper_reports_and_what_is_for_everyb
         assert bool(recipe.reports) == row, recipe.name
         assert not row or recipe.data.holdout == 0, "papers learn from all training images"
         assert (recipe.distill is not None) == (recipe.paper == "cpsd" or recipe.name == "best"), recipe.name
+
+
+def test_the_ready_tagger_can_be_trained_by_anyone_and_is_calibrated():
+    ready = load_recipe("ready")
+    assert ready.from_cache
+    assert ready.backbone.weights == "bundled"
+    assert ready.calibration.kind == "per-class"
+    assert ready.data.holdout > 0
+
+
+def test_turning_to_single_labels_takes_the_calibration_that_a_softmax_knows():
+    assert for_task(load_recipe("ready"), "single").calibration.kind == "shared"
+    assert for_task(load_recipe("quick"), "single").calibration.kind == "none"

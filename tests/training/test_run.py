@@ -1,6 +1,7 @@
 """A training from table to tagger folder, in every mode, with whole, broken and missing data."""
 
 import csv
+import io
 import json
 import math
 import shutil
@@ -11,12 +12,16 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from rich.console import Console
 from safetensors.torch import load_file
 
 from tagloom.data import load_table
 from tagloom.errors import DataError, RecipeError, TaggerError, TagloomError
+from tagloom.inference.calibration import to_scores
+from tagloom.inference.evaluation import evaluate
 from tagloom.inference.folder import read_spec
 from tagloom.inference.predictor import load
+from tagloom.metrics import score
 from tagloom.recipe import recipe_from_dict
 from tagloom.training import parts as parts_module
 from tagloom.training import run as run_module
@@ -475,3 +480,39 @@ def test_a_place_that_is_no_folder_is_refused(scenes, quick, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(TagloomError, match="cannot be made"):
         train(plan_for(scenes, quick), tmp_path / "file" / "run", cache_folder=tmp_path)
+
+
+# Calibration
+
+
+def calibrated(kind: str) -> dict[str, Any]:
+    return TINY | {"calibration": {"kind": kind}, "training": TINY["training"] | {"epochs": 1}}
+
+
+@pytest.mark.parametrize("kind", ["shared", "per-class"])
+def test_scores_are_calibrated_on_the_images_held_aside_before_thresholds_are_chosen(scenes, tmp_path, no_export, kind):
+    out = tmp_path / "run"
+    train(plan_for(scenes, calibrated(kind)), out, cache_folder=tmp_path)
+    spec = read_spec(out)
+    assert len(spec.calibration.scales) == (len(spec.classes) if kind == "per-class" else 0)
+    told = spec.metrics["held_aside"]["calibration"]
+    assert told["after"]["log_loss"] < told["before"]["log_loss"]
+    tagger, table = load(out), load_table(scenes / "val.csv")
+    found = evaluate(tagger, table)
+    assert found.metrics["CF1"] == pytest.approx(spec.metrics["validation"]["CF1"], abs=0.5)
+    for part in ("before", "after"):
+        wanted = spec.metrics["validation"]["calibration"][part]["log_loss"]
+        assert found.calibration[part]["log_loss"] == pytest.approx(wanted, rel=1e-3)
+    plain = to_scores(np.stack([row for _, row in tagger.stream_logits(map(table.path, range(16)))]), "sigmoid")
+    targets = table.with_classes(tagger.classes).targets(slice(None))
+    assert found.metrics["mAP"] == pytest.approx(score(plain, targets)["mAP"])
+    assert "calibrated" in (out / "README.md").read_text()
+
+
+def test_without_images_held_aside_nothing_is_calibrated(scenes, tmp_path, no_export):
+    out = tmp_path / "run"
+    console = Console(file=io.StringIO(), width=200)
+    content = calibrated("shared") | {"data": {"holdout": 0.0}}
+    train(plan_for(scenes, content), out, cache_folder=tmp_path, console=console)
+    assert read_spec(out).calibration is None
+    assert "scores are not calibrated" in console.file.getvalue()

@@ -24,11 +24,12 @@ def part_places(places: Sequence[str]) -> tuple[str | None, list[Path]]:
     for place in rest:
         if _is_tagger(place):
             raise DataError(f"{place}: is a tagger, and stands among the pictures. Name it first, and only one.")
-    missing = not Path(first).exists() and Path(first).suffix.lower() not in IMAGE_SUFFIXES
-    if not (_is_tagger(first) or missing):
+    if _is_tagger(first):
+        if not rest:
+            raise DataError(f"{first}: is a tagger; name the pictures to tag after it: tagloom predict {first} a.jpg")
+        return first, [Path(place) for place in rest]
+    if Path(first).exists() or Path(first).suffix.lower() in IMAGE_SUFFIXES:
         return None, [Path(place) for place in places]
-    if not rest and not missing:
-        raise DataError(f"{first}: is a tagger; name the pictures to tag after it: tagloom predict {first} photo.jpg")
     if not rest:
         raise DataError(f"{first}: no such picture, folder of pictures, or tagger folder.")
     return first, [Path(place) for place in rest]

@@ -83,11 +83,9 @@ def _limits(spec: TaggerSpec) -> str:
         f"images held aside from training (aim: {spec.recipe.get('thresholds', {}).get('aim', 'fixed')}).\n"
     )
     if spec.calibration is not None:
-        whose = (
-            "of each label, drawn to shared ones where it has few positives" if spec.calibration.scales else "of all"
-        )
+        whose = "of each label, drawn to shared ones where it has few images" if spec.calibration.scales else "of all"
         text += (
-            f"\nScores are calibrated on the same images (Platt scaling: a scale and an offset of the logits, {whose}): "
+            f"\nScores are calibrated on the same images (Platt scaling, with a scale and an offset {whose}): "
             "of the pairs that score 0.7, about seven in ten should be true.\n"
         )
     if unlearnt:
