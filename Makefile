@@ -16,7 +16,8 @@ test-core: $(VENV)/.ready $(CORE)/.ready
 	$(CORE)/bin/python -c "import importlib.util as u; assert u.find_spec('torch') is None"
 	$(CORE)/bin/python -m pytest -m "not slow" tests/data tests/report tests/test_metrics.py \
 		tests/inference/test_thresholds.py tests/inference/test_comparison.py tests/inference/test_resampling.py \
-		tests/test_settings.py tests/test_zeroshot.py tests/words tests/core
+		tests/inference/test_calibration.py tests/test_reliability.py tests/test_settings.py tests/test_zeroshot.py \
+		tests/words tests/core
 
 lint: $(VENV)/.ready
 	$(VENV)/bin/ruff check .

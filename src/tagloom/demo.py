@@ -92,7 +92,7 @@ def _show_ready(sheet: Path, console: Console) -> None:
 
 def installed_photographs() -> list[Path]:
     """List the photographs in packages that training or drawing needs anyway: none of our own need be shipped."""
-    places = []
+    places: list[Path] = []
     for package, names in _PHOTOGRAPHS.items():
         found = find_spec(package)
         if found is not None and found.origin is not None:

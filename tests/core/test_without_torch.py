@@ -21,14 +21,17 @@ def tagloom(*arguments: object) -> subprocess.CompletedProcess[str]:
     "module",
     ["data", "data.audit", "data.scenes", "metrics", "recipe", "labelgraph", "inference.predictor",
      "inference.evaluation", "inference.labels", "inference.tagging", "inference.thresholds", "report.card",
-     "report.audit", "report.partition", "words"],
+     "report.audit", "report.partition", "report.reliability", "inference.calibration_fit", "ready", "words"],
 )  # fmt: skip
 def test_modules_of_the_small_install_need_no_torch(module):
     done = python(f"import tagloom.{module}")
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("arguments", [("train", "labels.csv"), ("distill", "labels.csv"), ("demo",), ("heads",)])
+@pytest.mark.parametrize(
+    "arguments",
+    [("train", "labels.csv"), ("distill", "labels.csv"), ("demo",), ("heads",), ("export", "run", "--out", "small")],
+)
 def test_verbs_that_need_torch_name_the_install(arguments):
     done = tagloom(*arguments)
     assert done.returncode == 2
