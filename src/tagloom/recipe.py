@@ -97,13 +97,14 @@ class WordSettings:
     Attributes:
         source: A package, file, folder or model that `tagloom.words` lists.
         query_noise: How much of N(0, 1) is added to the words, anew for each batch; words have a mean square of 1.
-        random_queries: How many queries of words drawn at random are asked beside the classes', with a label that is
-            always positive.
+        random_queries: How many queries of words drawn at random are asked beside the classes'.
+        random_label: Whether what random words ask for counts as "absent" from every image, or as "present".
     """
 
     source: str = ""
     query_noise: float = 0.0
     random_queries: int = 0
+    random_label: Literal["absent", "present"] = "absent"
 
     def __post_init__(self) -> None:
         _between("words.query_noise", self.query_noise, 0.0, 10.0)

@@ -1,5 +1,6 @@
-"""Query augmentations: noise on words, and random words whose label is always positive."""
+"""Query augmentations: noise on words, and random words that are in no image, or in every one."""
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -24,8 +25,8 @@ def batch(known: Tensor | None = None) -> Batch:
     return Batch((features,), torch.eye(4, 7), known, torch.arange(4))
 
 
-def task(head: nn.Module, noise: float = 0.0, random: int = 0, loss=LOSS) -> AugmentedQueriesTask:
-    return AugmentedQueriesTask(head.classify, loss, head, noise=noise, random_queries=random)
+def task(head: nn.Module, noise: float = 0.0, random: int = 0, loss=LOSS, present: bool = False) -> AugmentedQueriesTask:
+    return AugmentedQueriesTask(head.classify, loss, head, noise=noise, random_queries=random, random_present=present)
 
 
 def test_without_noise_and_random_queries_it_is_plain_training():
@@ -36,7 +37,8 @@ def test_without_noise_and_random_queries_it_is_plain_training():
         torch.testing.assert_close(ours["logits"], plain["logits"])
 
 
-def test_random_queries_have_a_label_that_is_positive_for_every_image():
+@pytest.mark.parametrize("present", [False, True])
+def test_random_queries_have_one_label_for_every_image(present):
     handed: list[tuple[Tensor, Tensor, Tensor | None]] = []
 
     def noting(logits: Tensor, targets: Tensor, known: Tensor | None) -> Tensor:
@@ -46,12 +48,12 @@ def test_random_queries_have_a_label_that_is_positive_for_every_image():
     known = torch.ones(4, 7, dtype=torch.bool)
     known[0, 3] = False
     head = make()
-    task(head, random=5, loss=noting)(batch(known))
+    task(head, random=5, loss=noting, present=present)(batch(known))
     logits, targets, seen = handed[0]
     assert logits.shape == targets.shape == seen.shape == (4, 12)
     torch.testing.assert_close(logits[:, :7], head.classify(*batch().inputs))
     assert torch.equal(targets[:, :7], batch().targets)
-    assert (targets[:, 7:] == 1).all()
+    assert (targets[:, 7:] == present).all()
     assert torch.equal(seen[:, :7], known)
     assert seen[:, 7:].all()
     assert logits[:, 7:].std(dim=1).min() > 0, "five different words were drawn"

@@ -102,7 +102,12 @@ def supervised(materials: Materials) -> Task:
             "'ml-decoder-words'. Set both to 0."
         )
     return AugmentedQueriesTask(
-        materials.forward, materials.loss, head, noise=words.query_noise, random_queries=words.random_queries
+        materials.forward,
+        materials.loss,
+        head,
+        noise=words.query_noise,
+        random_queries=words.random_queries,
+        random_present=words.random_label == "present",
     )
 
 
