@@ -180,6 +180,8 @@ class TrainingSettings:
         ema: Decay of the running average of the weights that is evaluated and saved; 0 for none.
         precision: "auto" computes in half precision on GPUs and in float32 elsewhere; "float32" everywhere.
         cache_features: With a frozen backbone, extract features once and train from them.
+        cached_views: How many augmented views of each training picture are kept beside the picture itself; every epoch
+            shows one of them at random. 0 keeps its mirror image alone, with `augment.flip`.
         standardise: With a frozen backbone, fit the head's feature scale to the training features before the first
             step. A backbone that is trained moves its features, so there it plays no part.
         select: Which weights are kept: those of the "best" epoch on validation data, or of the "last".
@@ -196,6 +198,7 @@ class TrainingSettings:
     ema: float = 0.0
     precision: Literal["auto", "float32"] = "auto"
     cache_features: bool = True
+    cached_views: int = 0
     standardise: bool = True
     select: Literal["best", "last"] = "best"
     metric: Literal["mAP", "CF1", "OF1", "top1"] = "mAP"
@@ -207,6 +210,7 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         _between("training.epochs", self.epochs, 1, 100_000)
         _between("training.batch_size", self.batch_size, 1, 1_000_000)
+        _between("training.cached_views", self.cached_views, 0, 1000)
         _between("training.accumulate", self.accumulate, 1, 10_000)
         _between("training.ema", self.ema, 0.0, 0.99999)
         _between("training.patience", self.patience, 0, 100_000)
@@ -293,10 +297,21 @@ class Recipe:
             )
 
         moving = replace(self.augment, flip=0.0, randaugment_magnitude=Augment.randaugment_magnitude)
-        if self.from_cache and moving != Augment():
+        if self.from_cache and moving != Augment() and not self.training.cached_views:
             raise RecipeError(
-                "features are extracted once and cached, so of all augmentations only augment.flip can be had. Set "
+                "features are extracted once and cached, so of all augmentations only augment.flip can be had for "
+                "nothing. Set training.cached_views: 6 to keep six augmented views of each picture, or "
                 "training.cache_features: false to augment pictures anew in every epoch."
+            )
+        if self.from_cache and (self.augment.mixup, self.augment.cutmix, self.augment.repeats) != (0.0, 0.0, 1):
+            raise RecipeError(
+                "mixup, cutmix and repeats are drawn with every batch and cannot be cached. Set "
+                "training.cache_features: false."
+            )
+        if self.training.cached_views and (not self.from_cache or self.augment == Augment()):
+            raise RecipeError(
+                "training.cached_views keeps augmented views of pictures for a frozen backbone. Set backbone.frozen "
+                "and training.cache_features, and say in augment what is done to the pictures, or leave it at 0."
             )
 
     @property

@@ -11,7 +11,7 @@ from PIL import Image
 
 from tagloom.data.images import open_image
 from tagloom.data.reading import check_broken, read_pictures, work_on_pictures
-from tagloom.data.transforms import Preprocess, decode_size, prepare
+from tagloom.data.transforms import Augment, Preprocess, augment, decode_size, prepare
 from tagloom.errors import DataError, ImageError
 
 PREPROCESS = Preprocess(size=32)
@@ -76,10 +76,24 @@ def test_no_sources_give_no_batches():
     assert list(read_pictures([], PREPROCESS)) == []
 
 
-def test_flip_gives_the_mirror_image(pictures):
+def test_an_augmentation_is_drawn_by_place_whatever_the_batches(pictures):
+    def augmented(augmentation, **options):
+        draw = np.random.default_rng  # of the place
+        batches = list(
+            work_on_pictures(pictures, PREPROCESS, lambda batch: batch, augmentation=augmentation, draw=draw, **options)
+        )
+        return np.concatenate([batch.pixels for batch in batches])
+
     _, plain, _ = collect(pictures)
-    _, mirrored, _ = collect(pictures, flip=True)
-    np.testing.assert_array_equal(mirrored, plain[:, :, ::-1])
+    np.testing.assert_array_equal(augmented(Augment(flip=1.0)), plain[:, :, ::-1])
+    cropping = Augment(flip=0.5, crop_scale=(0.2, 0.6))
+    once = augmented(cropping, batch_size=3, threads=1)
+    np.testing.assert_array_equal(once, augmented(cropping, batch_size=4, threads=3))
+    ours = [
+        augment(open_image(path), PREPROCESS, cropping, np.random.default_rng(place))
+        for place, path in enumerate(pictures)
+    ]
+    np.testing.assert_array_equal(once, np.stack(ours))
 
 
 def test_a_large_jpeg_is_decoded_as_large_as_the_crop_needs():

@@ -26,6 +26,7 @@ from tagloom.models.heads.pooling import POOLING_NAMES, POOLINGS, choose_pooling
 from tagloom.models.tagger import TaggerNetwork, build_network, load_network, save_weights
 from tagloom.training.extract import extract_features, extractor_key
 from tagloom.training.signals import StopRequest
+from tagloom.training.views import PLAIN
 
 CHANNELS, CLASSES, BATCH = 6, 5, 3
 STAGE_CHANNELS = [2, 3, 4]
@@ -339,7 +340,7 @@ def test_the_cache_keeps_one_vector_per_stage_and_no_map(scenes: Path, tmp_path:
 
 def test_a_cache_is_shared_exactly_by_heads_that_keep_the_same() -> None:
     def key(**options: object) -> str:
-        return extractor_key(build(**options), PREPROCESS, flip=False)
+        return extractor_key(build(**options), PREPROCESS, PLAIN)
 
     kinds = [{"stages": stages, "pooling": pooling} for stages in ([1], [2], [1, 2]) for pooling in POOLING_NAMES]
     keys = {key(**kind) for kind in kinds} | {key(head="gap")}

@@ -47,7 +47,7 @@ def cached(folder: Path, offset: float = 0.0) -> CachedFeatures:
 def feature_batches(tmp_path):
     def make(**options):
         views = [cached(tmp_path / "plain"), cached(tmp_path / "mirrored", 0.5)]
-        choices = {"batch_size": 4, "seed": 3, "flip": 0.5} | options
+        choices = {"batch_size": 4, "seed": 3, "chances": (0.5, 0.5)} | options
         return FeatureBatches(views, choices.pop("table", make_table(tmp_path)), **choices)
 
     return make
@@ -115,9 +115,9 @@ def test_views_are_mixed_by_chance_and_evaluation_sees_the_plain_one(feature_bat
 
     mirrored = [share(feature_batches().epoch(epoch)) for epoch in range(30)]
     assert 0.4 < np.mean(mirrored) < 0.6
-    assert share(feature_batches(flip=1.0).epoch(0)) == 1
-    assert share(feature_batches(flip=0.0).epoch(0)) == 0
-    assert share(feature_batches(flip=1.0).in_order()) == 0
+    assert share(feature_batches(chances=(0.0, 1.0)).epoch(0)) == 1
+    assert share(feature_batches(chances=(1.0, 0.0)).epoch(0)) == 0
+    assert share(feature_batches(chances=(0.0, 1.0)).in_order()) == 0
 
 
 def test_another_epoch_mirrors_other_images(feature_batches):

@@ -55,7 +55,7 @@ def feature_batches(tmp_path):
         views.append(cache.view(keys))
     positive = csr_array(rng.random((COUNT, len(CLASSES))) < 0.4)
     table = LabelTable(Path("photos"), [f"{key}.jpg" for key in keys], CLASSES, positive)
-    return FeatureBatches(views, table, batch_size=4, seed=3, flip=0.5)
+    return FeatureBatches(views, table, batch_size=4, seed=3, chances=(0.5, 0.5))
 
 
 def test_the_loss_is_the_papers_equation_averaged_over_images():
@@ -169,18 +169,18 @@ def test_remembered_and_online_teachers_give_the_same_loss_in_both_views(feature
         for batch in feature_batches.epoch(epoch):
             ours, theirs = (task(batch)["loss"].item() for task in tasks)
             assert ours == pytest.approx(theirs, rel=1e-5)
-            mirrored += int(batch.mirrored.sum())
+            mirrored += int(batch.view.sum())
     assert 0 < mirrored < 2 * COUNT, "both views were seen"
 
 
-def test_a_batch_says_which_rows_are_mirrored(feature_batches):
+def test_a_batch_says_in_which_view_its_rows_are(feature_batches):
     plain, mirrored = (view.gather(np.arange(COUNT))[0] for view in feature_batches.views)
     for batch in feature_batches.epoch(0):
-        for place, (row, flipped) in enumerate(zip(batch.rows.tolist(), batch.mirrored.tolist(), strict=True)):
+        for place, (row, flipped) in enumerate(zip(batch.rows.tolist(), batch.view.tolist(), strict=True)):
             np.testing.assert_array_equal(batch.inputs[0][place].numpy(), (mirrored if flipped else plain)[row])
-    assert not any(batch.mirrored.any() for batch in feature_batches.in_order())
-    assert all(batch.mirrored.all() for batch in feature_batches.in_order(mirrored=True))
-    assert all(batch.to(torch.device("cpu")).mirrored is not None for batch in feature_batches.epoch(0))
+    assert not any(batch.view.any() for batch in feature_batches.in_order())
+    assert all(batch.view.all() for batch in feature_batches.in_order(view=1))
+    assert all(batch.to(torch.device("cpu")).view is not None for batch in feature_batches.epoch(0))
 
 
 def test_teachers_are_asked_once_and_asking_can_be_stopped(feature_batches):
@@ -203,5 +203,5 @@ def test_teachers_are_asked_once_and_asking_can_be_stopped(feature_batches):
 
 def test_remembered_logits_follow_rows_and_views():
     views = torch.arange(2 * 3 * 2.0).view(2, 3, 2)
-    batch = Batch((), torch.zeros(2, 2), None, torch.tensor([2, 0]), torch.tensor([True, False]))
+    batch = Batch((), torch.zeros(2, 2), None, torch.tensor([2, 0]), torch.tensor([1, 0]))
     assert RememberedLogits(views)(batch).tolist() == [[10.0, 11.0], [0.0, 1.0]]

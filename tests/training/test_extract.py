@@ -11,12 +11,13 @@ import torch
 from torch import nn
 
 from tagloom.data.images import open_image
-from tagloom.data.transforms import Preprocess, prepare
+from tagloom.data.transforms import Augment, Preprocess, prepare
 from tagloom.errors import DataError, TaggerError
 from tagloom.models.tagger import TaggerNetwork, build_network
 from tagloom.training import extract
 from tagloom.training.extract import extract_features, extractor_key
 from tagloom.training.signals import Interrupted, StopRequest
+from tagloom.training.views import MIRRORED, PLAIN, View
 
 PREPROCESS = Preprocess(size=32)
 CPU = torch.device("cpu")
@@ -39,7 +40,7 @@ def exported(tmp_path_factory, network) -> Path:
     """A cache root that holds the exported network and no features: exporting takes seconds."""
     root = tmp_path_factory.mktemp("exported")
     extract._extractor(
-        network, PREPROCESS, root / "extractors" / f"{extractor_key(network, PREPROCESS, False)}.onnx", CPU
+        network, PREPROCESS, root / "extractors" / f"{extractor_key(network, PREPROCESS, PLAIN)}.onnx", CPU
     )
     return root
 
@@ -69,11 +70,19 @@ def by_torch(network: TaggerNetwork, paths: list[Path], flip: bool = False) -> n
 
 @pytest.mark.parametrize("flip", [False, True])
 def test_features_are_what_torch_computes(network, paths, root, flip):
-    found = run(network, paths, root, flip=flip)
+    found = run(network, paths, root, view=MIRRORED if flip else PLAIN)
     np.testing.assert_array_equal(found.rows, np.arange(12))
     gathered = found.features.gather(np.arange(12))[0]
-    np.testing.assert_allclose(gathered, by_torch(network, paths, flip), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(gathered, by_torch(network, paths, flip), rtol=1e-2, atol=1e-5)
     assert found.computed == 12
+
+
+def test_a_random_view_is_the_same_whatever_else_is_extracted(network, paths, tmp_path):
+    view = View(Augment(flip=0.5, crop_scale=(0.3, 0.7)), number=4)
+    together = run(network, paths, tmp_path / "all", view=view).features.gather(np.arange(12))[0]
+    alone = run(network, paths[7:8], tmp_path / "one", view=view).features.gather(np.arange(1))[0]
+    np.testing.assert_allclose(together[7:8], alone, rtol=1e-2, atol=1e-5)
+    assert not np.allclose(together, by_torch(network, paths), rtol=1e-2, atol=1e-5)
 
 
 def test_a_second_run_computes_nothing(network, paths, root, monkeypatch):
@@ -170,15 +179,17 @@ def test_shards_are_written_along_the_way(network, paths, root, monkeypatch):
 
 
 def test_the_extractor_is_named_by_all_that_its_output_depends_on(network):
-    plain = extractor_key(network, PREPROCESS, False)
-    assert extractor_key(build(), PREPROCESS, False) == plain
+    plain = extractor_key(network, PREPROCESS, PLAIN)
+    assert extractor_key(build(), PREPROCESS, PLAIN) == plain
     changes = {
-        "flip": extractor_key(network, PREPROCESS, True),
-        "size": extractor_key(network, dataclasses.replace(PREPROCESS, size=40), False),
-        "fit": extractor_key(network, dataclasses.replace(PREPROCESS, fit="crop"), False),
-        "interpolation": extractor_key(network, dataclasses.replace(PREPROCESS, interpolation="bilinear"), False),
-        "weights": extractor_key(build(seed=1), PREPROCESS, False),
-        "backbone": extractor_key(build("test_resnet"), PREPROCESS, False),
+        "flip": extractor_key(network, PREPROCESS, MIRRORED),
+        "view": extractor_key(network, PREPROCESS, View(Augment(crop_scale=(0.5, 1.0)), 1)),
+        "number": extractor_key(network, PREPROCESS, View(Augment(crop_scale=(0.5, 1.0)), 2)),
+        "size": extractor_key(network, dataclasses.replace(PREPROCESS, size=40), PLAIN),
+        "fit": extractor_key(network, dataclasses.replace(PREPROCESS, fit="crop"), PLAIN),
+        "interpolation": extractor_key(network, dataclasses.replace(PREPROCESS, interpolation="bilinear"), PLAIN),
+        "weights": extractor_key(build(seed=1), PREPROCESS, PLAIN),
+        "backbone": extractor_key(build("test_resnet"), PREPROCESS, PLAIN),
     }
     assert len({plain, *changes.values()}) == 1 + len(changes), changes
 
@@ -186,22 +197,22 @@ def test_the_extractor_is_named_by_all_that_its_output_depends_on(network):
 @pytest.mark.parametrize("tensor", ["net.bn1.running_mean", "net.conv_stem.weight", "deviation"])
 def test_one_changed_number_anywhere_gives_another_name(tensor):
     network = build()
-    before = extractor_key(network, PREPROCESS, False)
+    before = extractor_key(network, PREPROCESS, PLAIN)
     with torch.no_grad():
         value = network.backbone.state_dict()[tensor]
         value[(0,) * value.ndim] += 1e-3
-    assert extractor_key(network, PREPROCESS, False) != before
+    assert extractor_key(network, PREPROCESS, PLAIN) != before
 
 
 def test_the_head_has_no_say_in_the_name(network):
     other = build()
     nn.init.normal_(other.head.linear.weight)
-    assert extractor_key(other, PREPROCESS, False) == extractor_key(network, PREPROCESS, False)
+    assert extractor_key(other, PREPROCESS, PLAIN) == extractor_key(network, PREPROCESS, PLAIN)
 
 
 def test_both_views_share_one_exported_network(network, paths, root):
     run(network, paths[:2], root)
-    run(network, paths[:2], root, flip=True)
+    run(network, paths[:2], root, view=MIRRORED)
     assert len(list((root / "extractors").iterdir())) == 1
 
 

@@ -65,7 +65,7 @@ class Run:
                 cache.add(keys, [np.random.default_rng(len(name)).normal(size=(COUNT, WIDTH)).astype(np.float32)])
             views.append(cache.view(keys))
         self.folder = folder
-        self.batches = FeatureBatches(views, table, batch_size=batch_size, seed=7, flip=flip)
+        self.batches = FeatureBatches(views, table, batch_size=batch_size, seed=7, chances=(1 - flip, flip))
         self.module = make_module(dropout)
         self.task = SupervisedTask(self.module, create_loss("bce"))
         self.optimiser = create_optimiser(

@@ -198,13 +198,29 @@ def test_mirrored_views_are_extracted_for_training_images_only(scenes, feature_c
     quick["augment"] = {"flip": 0.5}
     with pytest.raises(Reached):
         train(plan_for(scenes, quick), tmp_path / "run", cache_folder=feature_cache)
-    told = [(line["part"], line["mirrored"], line["images"]) for line in events(tmp_path / "run", "features")]
-    assert told == [("training images", False, 60), ("training images", True, 48), ("validation images", False, 16)]
+    told = [(line["part"], line["view"], line["images"]) for line in events(tmp_path / "run", "features")]
+    assert told == [("training images", "", 60), ("training images", "mirrored", 48), ("validation images", "", 16)]
     plain, mirrored = at_the_loop["batches"].views
     rows = np.arange(48)
     assert not np.allclose(plain.gather(rows)[0], mirrored.gather(rows)[0])
     similar = [np.corrcoef(a, b)[0, 1] for a, b in zip(plain.gather(rows)[0], mirrored.gather(rows)[0], strict=True)]
     assert np.mean(similar) > 0.7, "a mirrored picture resembles itself"
+
+
+def test_augmented_views_are_extracted_once_and_learned_from(scenes, feature_cache, quick, tmp_path, at_the_loop):
+    quick["augment"] = {"flip": 0.5, "crop_scale": [0.3, 0.8]}
+    quick["training"] = quick["training"] | {"cached_views": 2}
+    for name in ("first", "second"):
+        with pytest.raises(Reached):
+            train(plan_for(scenes, quick), tmp_path / name, cache_folder=feature_cache)
+    told = [(line["view"], line["images"], line["computed"]) for line in events(tmp_path / "second", "features")]
+    assert told == [("", 60, 0), ("view 1", 48, 0), ("view 2", 48, 0), ("", 16, 0)], "nothing is computed twice"
+    plain, *others = (view.gather(np.arange(48))[0] for view in at_the_loop["batches"].views)
+    assert len(others) == 2
+    assert not np.allclose(others[0], others[1])
+    assert not np.allclose(plain, others[0])
+    seen = np.concatenate([batch.view.numpy() for batch in at_the_loop["batches"].epoch(0)])
+    assert set(seen.tolist()) == {0, 1, 2}
 
 
 def test_images_held_aside_are_never_trained_on(scenes, feature_cache, quick, tmp_path, at_the_loop):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tagloom.data.images import open_image
-from tagloom.data.transforms import Preprocess, decode_size, prepare
+from tagloom.data.transforms import Augment, Preprocess, augment, decode_size, prepare
 from tagloom.errors import DataError, ImageError
 
 Source = str | os.PathLike[str] | bytes | Image.Image | NDArray[np.uint8]
@@ -40,7 +40,7 @@ class PictureBatch:
 
 
 def read_pictures(
-    sources: Iterable[Source], preprocess: Preprocess, *, batch_size: int = 32, threads: int = 2, flip: bool = False
+    sources: Iterable[Source], preprocess: Preprocess, *, batch_size: int = 32, threads: int = 2
 ) -> Iterator[PictureBatch]:
     """Decode and resize pictures in the order given, a batch at a time and a few batches ahead.
 
@@ -50,9 +50,8 @@ def read_pictures(
         batch_size: Pictures per batch, unreadable ones included.
         threads: Decoding threads, of which each reads a batch. Pillow releases the interpreter lock, so threads do run
             side by side.
-        flip: Give mirror images.
     """
-    return work_on_pictures(sources, preprocess, lambda batch: batch, batch_size=batch_size, threads=threads, flip=flip)
+    return work_on_pictures(sources, preprocess, lambda batch: batch, batch_size=batch_size, threads=threads)
 
 
 def work_on_pictures(
@@ -62,24 +61,36 @@ def work_on_pictures(
     *,
     batch_size: int = 32,
     threads: int = 2,
-    flip: bool = False,
+    augmentation: Augment | None = None,
+    draw: Callable[[int], np.random.Generator] = np.random.default_rng,
 ) -> Iterator[R]:
     """As `read_pictures`, and in the same thread do something with each batch; give what came of it, in order.
 
     Threads that each read and compute keep all cores busy where one that computes on all cores, beside others that
     read, loses a quarter of the time to waiting.
-    """
-    enough = decode_size(preprocess)
 
-    def read(source: Source) -> NDArray[np.uint8] | ImageError:
+    Args:
+        sources: As `read_pictures` takes them.
+        preprocess: Size and fit.
+        work: What is done with a batch.
+        batch_size: Pictures per batch.
+        threads: Threads that read and work.
+        augmentation: What is done to each picture; None for nothing.
+        draw: Gives the generator of the picture at a place in the input, where the augmentation leaves room for chance.
+    """
+    enough = decode_size(preprocess, augmentation)
+
+    def read(place: int, source: Source) -> NDArray[np.uint8] | ImageError:
         try:
-            pixels = prepare(open_image(_picture(source), at_least=enough), preprocess)
+            image = open_image(_picture(source), at_least=enough)
         except ImageError as error:
             return error
-        return pixels[:, ::-1] if flip else pixels
+        if augmentation is None:
+            return prepare(image, preprocess)
+        return augment(image, preprocess, augmentation, draw(place))
 
     def do(first: int, chunk: list[Source]) -> R:
-        results = list(enumerate(map(read, chunk), first))
+        results = [(place, read(place, source)) for place, source in enumerate(chunk, first)]
         good = [(place, pixels) for place, pixels in results if isinstance(pixels, np.ndarray)]
         return work(
             PictureBatch(

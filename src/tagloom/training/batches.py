@@ -44,20 +44,26 @@ class FeatureBatches:
     """Batches of cached features.
 
     Args:
-        views: The features of the same images, as they are and, with flipping, mirrored.
+        views: The features of the same images, as they are and in other views.
         table: Their labels, a row per feature row.
         batch_size: Images per batch.
         seed: Decides order and views.
-        flip: Chance that an image is seen mirrored, when there is a second view.
+        chances: How likely each view is shown; they add up to 1.
     """
 
     def __init__(
-        self, views: Sequence[CachedFeatures], table: LabelTable, *, batch_size: int, seed: int, flip: float = 0.0
+        self,
+        views: Sequence[CachedFeatures],
+        table: LabelTable,
+        *,
+        batch_size: int,
+        seed: int,
+        chances: Sequence[float] = (1.0,),
     ) -> None:
         self.views = views
         self.batch_size = batch_size
         self.seed = seed
-        self.flip = flip if len(views) > 1 else 0.0
+        self.steps = np.cumsum(chances[::-1])  # the last view takes the lowest draws
         self.labels = Labels(table)
 
     def __len__(self) -> int:
@@ -67,22 +73,25 @@ class FeatureBatches:
         """Give the batches of an epoch, from batch `start` on."""
         count = len(self.views[0])
         order = epoch_order(count, self.seed, epoch)
-        mirrored = np.random.default_rng(np.random.SeedSequence([self.seed, epoch, 1])).random(count) < self.flip
+        draws = np.random.default_rng(np.random.SeedSequence([self.seed, epoch, 1])).random(count)
+        seen = (len(self.views) - 1 - np.searchsorted(self.steps, draws, side="right")).clip(0)
         for rows in _cut(order, self.batch_size, start):
-            yield self._batch(rows, mirrored[rows])
+            yield self._batch(rows, seen[rows])
 
-    def in_order(self, mirrored: bool = False) -> Iterator[Batch]:
-        """Give every image once in table order, as it is or, where there is a second view, mirrored."""
+    def in_order(self, view: int = 0) -> Iterator[Batch]:
+        """Give every image once in table order, as it is or in another view."""
         for rows in _cut(np.arange(len(self.views[0])), self.batch_size, 0):
-            yield self._batch(rows, np.full(len(rows), mirrored))
+            yield self._batch(rows, np.full(len(rows), view))
 
-    def _batch(self, rows: NDArray[np.int64], mirrored: NDArray[np.bool_]) -> Batch:
-        arrays = self.views[0].gather(rows)
-        if mirrored.any():
-            for plain, other in zip(arrays, self.views[1].gather(rows[mirrored]), strict=True):
-                plain[mirrored] = other
+    def _batch(self, rows: NDArray[np.int64], seen: NDArray[np.int64]) -> Batch:
+        first = int(seen[0])
+        arrays = self.views[first].gather(rows)
+        for view in np.unique(seen[seen != first]).tolist():
+            there = seen == view
+            for array, other in zip(arrays, self.views[view].gather(rows[there]), strict=True):
+                array[there] = other
         inputs = tuple(torch.from_numpy(array).float() for array in arrays)
-        return self.labels.batch(inputs, rows, mirrored)
+        return self.labels.batch(inputs, rows, seen)
 
 
 class ImageBatches:
@@ -150,14 +159,14 @@ class Labels:
         self._known = table.known(every) if small and not self._all_known else None
 
     def batch(
-        self, inputs: tuple[torch.Tensor, ...], rows: NDArray[np.int64], mirrored: NDArray[np.bool_] | None = None
+        self, inputs: tuple[torch.Tensor, ...], rows: NDArray[np.int64], seen: NDArray[np.int64] | None = None
     ) -> Batch:
         """Join inputs with the labels of their rows."""
         targets = self.table.targets(rows) if self._targets is None else self._targets[rows]
         known = None
         if not self._all_known:
             known = torch.from_numpy(self.table.known(rows) if self._known is None else self._known[rows])
-        views = None if mirrored is None else torch.from_numpy(mirrored)
+        views = None if seen is None else torch.from_numpy(seen)
         return Batch(inputs, torch.from_numpy(targets).float(), known, torch.from_numpy(rows), views)
 
 

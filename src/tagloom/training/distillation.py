@@ -143,7 +143,7 @@ class RememberedLogits:
     """What the teachers said of every image, asked once: for a student that trains from cached features.
 
     Args:
-        views: (V, rows, N), for each view that a row can be seen in: as it is, and mirrored.
+        views: (V, rows, N), for each view that a row can be seen in.
     """
 
     def __init__(self, views: Tensor) -> None:
@@ -151,7 +151,7 @@ class RememberedLogits:
 
     def __call__(self, batch: Batch) -> Tensor:
         """Look up the logits (B, N) of a batch's rows, each in the view that the batch shows."""
-        seen = torch.zeros_like(batch.rows) if batch.mirrored is None else batch.mirrored.long()
+        seen = torch.zeros_like(batch.rows) if batch.view is None else batch.view
         return self.views[seen, batch.rows].to(batch.targets.device, non_blocking=True)
 
 
@@ -173,7 +173,7 @@ def remember(
     views = torch.empty(len(batches.views), len(table), len(table.classes))
     done, total = 0, len(batches) * len(views)
     for view, logits in enumerate(views):
-        for batch in batches.in_order(mirrored=view == 1):
+        for batch in batches.in_order(view):
             logits[batch.rows] = teachers(*batch.to(device).inputs).cpu()
             done += 1
             progress(done, total)

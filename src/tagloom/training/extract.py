@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from tagloom.data.images import content_hash
-from tagloom.data.reading import PictureBatch, read_pictures, work_on_pictures
+from tagloom.data.reading import PictureBatch, work_on_pictures
 from tagloom.data.transforms import Preprocess
 from tagloom.errors import ImageError, TaggerError, TagloomError
 from tagloom.inference.onnx import OnnxNetwork, usable_cores
@@ -24,6 +24,7 @@ from tagloom.models.heads import Head
 from tagloom.models.tagger import Summariser, TaggerNetwork
 from tagloom.training.cache import CachedFeatures, FeatureCache
 from tagloom.training.signals import StopRequest
+from tagloom.training.views import PLAIN, View
 
 SHARD_IMAGES = 1024
 BATCH_IMAGES = 32
@@ -57,7 +58,7 @@ def extract_features(
     cache_folder: Path,
     device: torch.device,
     stop: StopRequest,
-    flip: bool = False,
+    view: View = PLAIN,
     check: Callable[[list[tuple[int, ImageError]]], None] = lambda broken: None,
     progress: Progress = lambda done, total: None,
 ) -> Extraction:
@@ -70,22 +71,22 @@ def extract_features(
         cache_folder: Root of all caches.
         device: Where the backbone runs; on CPUs it runs in ONNX Runtime.
         stop: When requested, what was computed is kept and `Interrupted` raised.
-        flip: Extract the mirror images instead.
+        view: How the pictures are seen.
         check: Called with the unreadable images, first after a look at the files and again at the end; may raise.
         progress: Called with images done and images to do.
     """
     keys, unreadable = _content_keys(paths)
     check(sorted(unreadable.items()))
-    name = extractor_key(network, preprocess, flip)
+    name = extractor_key(network, preprocess, view)
     cache = FeatureCache(cache_folder / "features" / name)
     path_of = {key: path for key, path in zip(keys, paths, strict=True) if key is not None}
     todo = cache.missing(list(path_of))
     broken: dict[str, ImageError] = {}
     if todo:
-        # Mirroring happens to the pictures, so both views share one exported network.
-        exported = cache_folder / "extractors" / f"{extractor_key(network, preprocess, flip=False)}.onnx"
+        # Views differ in the pictures only, so all share one exported network.
+        exported = cache_folder / "extractors" / f"{extractor_key(network, preprocess, PLAIN)}.onnx"
         run = _extractor(network, preprocess, exported, device)
-        broken = _fill(cache, run, todo, path_of, preprocess, flip=flip, stop=stop, progress=progress)
+        broken = _fill(cache, run, todo, path_of, preprocess, view=view, stop=stop, progress=progress)
         for row, key in enumerate(keys):
             if key in broken:  # of equal files only one was read, but each is named
                 unreadable[row] = ImageError(str(paths[row]), broken[key].reason, broken[key].finding)
@@ -95,11 +96,11 @@ def extract_features(
     return Extraction(rows, features, sorted(unreadable.items()), computed=len(todo) - len(broken))
 
 
-def extractor_key(network: TaggerNetwork, preprocess: Preprocess, flip: bool) -> str:
-    """Name an extractor by all that its output depends on: weights, preprocessing and summary."""
+def extractor_key(network: TaggerNetwork, preprocess: Preprocess, view: View) -> str:
+    """Name an extractor by all that its output depends on: weights, preprocessing, view and summary."""
     digest = hashlib.blake2b(digest_size=16)
     head = cast(Head, network.head)
-    choices = {"preprocess": asdict(preprocess), "summary": head.summary, "stages": head.stages, "flip": flip}
+    choices = {"preprocess": asdict(preprocess), "summary": head.summary, "stages": head.stages, "view": asdict(view)}
     digest.update(json.dumps(choices, sort_keys=True).encode())
     digest.update(network.backbone.name.encode())
     for tensor_name, value in network.backbone.state_dict().items():
@@ -165,7 +166,7 @@ def _fill(
     path_of: dict[str, Path],
     preprocess: Preprocess,
     *,
-    flip: bool,
+    view: View,
     stop: StopRequest,
     progress: Progress,
 ) -> dict[str, ImageError]:
@@ -185,7 +186,7 @@ def _fill(
             parts.clear()
 
     finished = 0
-    for batch, summary in _summaries(run, [path_of[key] for key in todo], preprocess, flip):
+    for batch, summary in _summaries(run, todo, path_of, preprocess, view):
         if batch.places:
             parts.append(summary)
             done.extend(todo[place] for place in batch.places)
@@ -200,16 +201,22 @@ def _fill(
 
 
 def _summaries(
-    run: Extract, paths: list[Path], preprocess: Preprocess, flip: bool
+    run: Extract, keys: list[str], path_of: dict[str, Path], preprocess: Preprocess, view: View
 ) -> Iterator[tuple[PictureBatch, list[NDArray[np.float32]]]]:
-    """Read images and run them through the backbone, batch by batch, in order."""
-    cores = usable_cores()
-    if isinstance(run, OnnxNetwork):
+    """Read images, named by their keys, and run them through the backbone, batch by batch, in order."""
 
-        def work(batch: PictureBatch) -> tuple[PictureBatch, list[NDArray[np.float32]]]:
-            return batch, run(batch.pixels) if batch.places else []
+    def compute(batch: PictureBatch) -> tuple[PictureBatch, list[NDArray[np.float32]]]:
+        return batch, run(batch.pixels) if batch.places else []
 
-        yield from work_on_pictures(paths, preprocess, work, batch_size=CORE_IMAGES, threads=cores, flip=flip)
-    else:
-        for batch in read_pictures(paths, preprocess, batch_size=BATCH_IMAGES, threads=cores, flip=flip):
-            yield batch, run(batch.pixels) if batch.places else []
+    # In torch one thread computes, on all cores or on another device, and the others only read for it.
+    in_threads = isinstance(run, OnnxNetwork)
+    found = work_on_pictures(
+        [path_of[key] for key in keys],
+        preprocess,
+        compute if in_threads else lambda batch: (batch, []),
+        batch_size=CORE_IMAGES if in_threads else BATCH_IMAGES,
+        threads=usable_cores(),
+        augmentation=view.augmentation,
+        draw=lambda place: view.draw(keys[place]),
+    )
+    yield from found if in_threads else (compute(batch) for batch, _ in found)

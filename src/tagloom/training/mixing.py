@@ -40,7 +40,7 @@ class MixedPicturesTask:
         else:
             mixed = torch.lerp(pictures[other].float(), pictures.float(), share)
         targets, known = mix_targets(batch.targets, batch.known, other, share, competing=self.competing)
-        return self.task(Batch((mixed,), targets, known, batch.rows, batch.mirrored))
+        return self.task(Batch((mixed,), targets, known, batch.rows, batch.view))
 
 
 def paste(pictures: Tensor, others: Tensor, share: float, centre: Tensor) -> tuple[Tensor, float]:

@@ -1,6 +1,6 @@
 """The parts of a training's data: what it learns from, what it is watched on, what its thresholds come from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -23,6 +23,7 @@ from tagloom.training.extract import extract_features
 from tagloom.training.log import RunLog
 from tagloom.training.signals import StopRequest
 from tagloom.training.tables import Tables
+from tagloom.training.views import PLAIN, View, views_to_learn_from
 
 Rows: TypeAlias = NDArray[np.int64]
 
@@ -64,10 +65,10 @@ def cached_parts(
     training = recipe.training
     broken: list[ImageError] = []
 
-    def features_of(part: LabelTable, what: str, flip: bool = False) -> tuple[Rows, CachedFeatures]:
-        label = f"features of {what}" + (", mirrored" if flip else "")
-        # What is mirrored was read a moment ago, so there all of it must be.
-        allowed = 0.0 if flip else recipe.data.max_broken
+    def features_of(part: LabelTable, what: str, view: View = PLAIN) -> tuple[Rows, CachedFeatures]:
+        label = f"features of {what}" + (f", {view}" if str(view) else "")
+        # What is seen in another view was read a moment ago, so there all of it must be.
+        allowed = recipe.data.max_broken if view == PLAIN else 0.0
         found = extract_features(
             network,
             [part.path(row) for row in range(len(part))],
@@ -75,32 +76,31 @@ def cached_parts(
             cache_folder=cache_folder,
             device=device,
             stop=stop,
-            flip=flip,
+            view=view,
             check=lambda errors: check_broken(errors, len(part), allowed, part.source),
             progress=lambda done, total: log.work(label, done, total),
         )
-        log.event("features", part=what, images=len(found.rows), computed=found.computed, mirrored=flip)
+        log.event("features", part=what, images=len(found.rows), computed=found.computed, view=str(view))
         if not found.computed:
             log.say(f"[dim]{label}: all {len(found.rows)} from the cache[/]")
         broken.extend(error for _, error in found.broken)
         return found.rows, found.features
 
-    def batches(part: LabelTable, *views: CachedFeatures) -> FeatureBatches:
-        flip = recipe.augment.flip
-        return FeatureBatches(views, part, batch_size=training.batch_size, seed=training.seed, flip=flip)
+    def batches(part: LabelTable, views: Sequence[CachedFeatures], chances: Sequence[float] = (1.0,)) -> FeatureBatches:
+        return FeatureBatches(views, part, batch_size=training.batch_size, seed=training.seed, chances=chances)
 
     readable, features = features_of(tables.table, "training images")
     table = tables.table.select(readable)
     learn, held = _sides(table, tables.aside[readable], recipe, log)
+    seen = views_to_learn_from(recipe.augment, training.cached_views)
     views = [features.select(learn)]
-    if recipe.augment.flip > 0:
-        views.append(features_of(table.select(learn), "training images", flip=True)[1])
-    train = batches(table.select(learn), *views)
-    held_batches = None if held is None else batches(table.select(held), features.select(held))
+    views += [features_of(table.select(learn), "training images", view)[1] for view, _ in seen[1:]]
+    train = batches(table.select(learn), views, [chance for _, chance in seen])
+    held_batches = None if held is None else batches(table.select(held), [features.select(held)])
     val_batches = None
     if tables.val is not None:
         readable, features = features_of(tables.val, "validation images")
-        val_batches = batches(tables.val.select(readable), features)
+        val_batches = batches(tables.val.select(readable), [features])
     if training.standardise:
         _fit_scales(network, lambda rows: views[0].gather(np.asarray(rows)), len(views[0]), training.seed)
     return Parts(train, held_batches, val_batches, broken, len(learn), 0 if held is None else len(held))

@@ -21,15 +21,15 @@ class Batch:
         targets: (B, N), 1 for positive.
         known: (B, N) bool, false where the label is unknown; None when all are known.
         rows: (B,) rows of the table that the batches are made of.
-        mirrored: (B,) bool, whether each row is seen in its mirrored view; None when pictures are augmented anew, so
-            that no row is ever seen twice alike.
+        view: (B,) the number of the view in which each row is seen; None when pictures are augmented anew, so that no
+            row is ever seen twice alike.
     """
 
     inputs: tuple[Tensor, ...]
     targets: Tensor
     known: Tensor | None
     rows: Tensor
-    mirrored: Tensor | None = None
+    view: Tensor | None = None
 
     def to(self, place: device) -> "Batch":
         """Move everything that is computed on."""
@@ -38,7 +38,7 @@ class Batch:
             targets=self.targets.to(place, non_blocking=True),
             known=None if self.known is None else self.known.to(place, non_blocking=True),
             rows=self.rows,
-            mirrored=self.mirrored,
+            view=self.view,
         )
 
 
