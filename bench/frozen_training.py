@@ -30,6 +30,7 @@ from tagloom.training.log import LOG_FILE
 from tagloom.training.plan import RunPlan
 from tagloom.training.run import train
 from tagloom.training.signals import StopRequest
+from tagloom.training.views import PLAIN
 from timing import best_seconds
 
 EPOCHS = 30
@@ -56,7 +57,7 @@ def compare_extraction(table: LabelTable, work: Path) -> None:
 
     (work / "extractors").mkdir()
     extract(32)  # exports the network, which a cache does once
-    bare = OnnxNetwork(work / "extractors" / f"{extractor_key(network, preprocess, flip=False)}.onnx")
+    bare = OnnxNetwork(work / "extractors" / f"{extractor_key(network, preprocess, PLAIN)}.onnx")
     batches = [batch.pixels for batch in read_pictures(paths[:512], preprocess, threads=usable_cores())]
     pictures = sum(map(len, batches))
     best = best_seconds(
