@@ -25,7 +25,9 @@ def batch(known: Tensor | None = None) -> Batch:
     return Batch((features,), torch.eye(4, 7), known, torch.arange(4))
 
 
-def task(head: nn.Module, noise: float = 0.0, random: int = 0, loss=LOSS, present: bool = False) -> AugmentedQueriesTask:
+def task(
+    head: nn.Module, noise: float = 0.0, random: int = 0, loss=LOSS, present: bool = False
+) -> AugmentedQueriesTask:
     return AugmentedQueriesTask(head.classify, loss, head, noise=noise, random_queries=random, random_present=present)
 
 

@@ -53,7 +53,9 @@ class AugmentedQueriesTask:
         everything = self.forward(*batch.inputs, words=asked)
         own, random = everything.tensor_split([words.shape[0] * words.shape[1]], dim=1)
         logits = own.index_select(1, cast(WordReadout, self.head.readout).places)
-        targets = torch.cat([batch.targets, torch.full_like(random, self.random_label, dtype=batch.targets.dtype)], dim=1)
+        targets = torch.cat(
+            [batch.targets, torch.full_like(random, self.random_label, dtype=batch.targets.dtype)], dim=1
+        )
         known = batch.known
         if known is not None:
             known = torch.cat([known, torch.ones_like(random, dtype=torch.bool)], dim=1)
