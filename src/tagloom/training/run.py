@@ -377,6 +377,7 @@ def _word_form(network: TaggerNetwork, recipe: Recipe) -> WordForm | None:
 
 def _identity(plan: RunPlan, tables: Tables) -> str:
     """Name a run by all that decides its result, so that no checkpoint is taken up by another."""
+    plan = plan.placed()  # as it is read back when the run is resumed
     distill = None if plan.distill is None else asdict(plan.distill)
     choices = [plan.recipe.to_dict(), plan.start or "", plan.classes, plan.images, distill]
     digest = hashlib.blake2b(json.dumps(choices, sort_keys=True).encode(), digest_size=16)
