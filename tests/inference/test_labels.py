@@ -14,6 +14,7 @@ from tagloom.inference.evaluation import evaluate, evaluate_split, trained_label
 from tagloom.inference.folder import WordForm, read_spec
 from tagloom.inference.labels import asking, other_questions, own_question
 from tagloom.inference.predictor import Tagger, load
+from tagloom.words import encode_labels, sources
 
 UNSEEN = ("anchor", "car", "heart", "tree")
 
@@ -132,13 +133,40 @@ def test_a_tagger_without_words_says_which_has_them(finished_run, picture):
 def test_a_source_that_has_moved_can_be_named(folder, glove, tmp_path, picture):
     spec = folder / "tagger.json"
     spec.write_text(spec.read_text().replace(str(glove), "/nowhere/glove.6d.txt"))
-    with pytest.raises(WordError, match="no such file"):
+    with pytest.raises(WordError, match=r"glove\.6d\.txt: no such file.*name it with --words FILE"):
         load(folder).predict(picture, labels=["car"])
     moved = shutil.copy(glove, tmp_path / "moved.txt")
     np.testing.assert_allclose(
         load(folder, words=str(moved)).scores(picture, ["car"]),
         load(folder, words=str(glove)).scores(picture, ["car"]),
     )
+
+
+@pytest.mark.parametrize("named", ["somebody/encoder", "a folder"])
+def test_a_model_is_loaded_only_when_the_user_names_it(folder, glove, tmp_path, picture, monkeypatch, named):
+    model = str(tmp_path) if named == "a folder" else named
+    spec = folder / "tagger.json"
+    spec.write_text(spec.read_text().replace(str(glove), model))
+    loaded: list[str] = []
+
+    def encode(name: str):
+        loaded.append(name)
+        return lambda labels: encode_labels(labels, str(glove))
+
+    monkeypatch.setattr(sources, "_sentences", encode)
+    tagger = load(folder)
+    tagger.predict(picture, labels=tagger.classes[:2])  # trained labels need none
+    with pytest.raises(TaggerError, match=f"name it yourself: --words {model}"):
+        tagger.predict(picture, labels=["car"])
+    assert loaded == []
+    load(folder, words=model).predict(picture, labels=["car"])
+    assert loaded == [model]
+
+
+def test_the_card_names_the_file_of_words_and_not_where_it_lay(word_run, glove):
+    card = (word_run / "README.md").read_text()
+    assert f"`{glove.name}`" in card
+    assert str(glove) not in card
 
 
 def test_another_source_than_the_tagger_was_trained_with_is_found_out(folder, glove, tmp_path, picture):
