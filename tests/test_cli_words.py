@@ -91,6 +91,14 @@ def test_unseen_labels_that_were_trained_are_told(tagloom, word_run, scenes, tmp
     assert "boat" in error
 
 
+def test_unseen_labels_that_the_table_lacks_are_named_and_not_refused(tagloom, word_run, scenes, tmp_path):
+    (tmp_path / "unseen.txt").write_text("car\nwedding\n")
+    code, out, error = tagloom("evaluate", word_run, scenes / "test.csv", "--split", tmp_path / "unseen.txt")
+    assert code == 0, error
+    assert "wedding" in out.partition("Without a positive image")[2]
+    assert "3 labels of the table are neither trained nor unseen, and left out: anchor, heart, tree" in error
+
+
 def test_train_leaves_unseen_labels_out(tagloom, scenes, glove, tmp_path):
     (tmp_path / "unseen.txt").write_text("\n".join(UNSEEN))
     settings = [

@@ -1,6 +1,7 @@
 """A tagger of words is asked for any labels: typed, unseen, one or twenty thousand, with torch or without."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -237,6 +238,23 @@ def test_seen_and_unseen_labels_are_evaluated_together_and_apart(tagger, scenes)
     assert result.metrics["seen"]["mAP"] == pytest.approx(plain["mAP"], abs=0.01)
     assert result.metrics["ZSL"]["columns"] == [20, 21, 22, 23]
     assert not trained_labels(tagger) & set(UNSEEN)
+
+
+def test_labels_that_the_table_lacks_stay_in_the_ranking(tagger, scenes):
+    table = load_table(scenes / "test.csv")
+    seen = tuple(name for name in table.classes if name not in UNSEEN)
+    lacking = {"boat", "car"}
+    fewer = table.with_classes([name for name in table.classes if name not in lacking], on_extra="drop")
+    split = LabelSplit(seen, UNSEEN)
+    result, whole = (evaluate_split(tagger, part, split) for part in (fewer, table))
+    labels = (*seen, *UNSEEN)
+    assert result.metrics["GZSL"]["columns"] == list(range(24))
+    absent = {labels[column] for column in result.metrics["GZSL"]["columns_without_positive"]}
+    assert absent == lacking | {labels[column] for column in whole.metrics["GZSL"]["columns_without_positive"]}
+    np.testing.assert_allclose(result.scores, whole.scores, atol=1e-6)
+    partly = replace(fewer, unlisted="unknown")
+    columns = evaluate_split(tagger, partly, split).metrics["GZSL"]["columns_without_positive"]
+    assert lacking <= {labels[column] for column in columns}
 
 
 def test_a_tagger_that_knows_all_labels_is_evaluated_by_its_own(finished_run, scenes):

@@ -23,7 +23,8 @@ Split = Annotated[
     typer.Option(help="Labels not to train: a file that lists them, a .json with 'test class', or random:COUNT:SEED."),
 ]
 Words = Annotated[
-    str | None, typer.Option(help="Where vectors of new labels come from, if the tagger's own source has moved or is a model.")
+    str | None,
+    typer.Option(help="Where vectors of new labels come from, if the tagger's own source has moved or is a model."),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 DataOptions = Annotated[

@@ -20,7 +20,7 @@ from tagloom.cli.arguments import (
     write_json,
 )
 from tagloom.errors import TagloomError
-from tagloom.terminal import counted, open_console, show_progress, warn
+from tagloom.terminal import counted, open_console, printable, show_progress, warn
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -87,22 +87,28 @@ def _evaluate_split(
     tagger: "Tagger", table: "LabelTable", given: str, json_path: Path | None, console: "Console"
 ) -> None:
     """Score and show seen and unseen labels."""
-    from tagloom.data.label_split import read_split
+    from tagloom.data.label_split import read_split, split_to_score
     from tagloom.inference.evaluation import evaluate_split, trained_labels
     from tagloom.report.zeroshot import render_zero_shot
 
-    split = read_split(given, table.classes)
+    of_words = tagger.spec.words is not None
+    split = split_to_score(given, tagger.classes, table.classes) if of_words else read_split(given, table.classes)
     labels = (*split.seen, *split.unseen)
+    if others := [label for label in table.classes if label not in labels]:
+        warn(f"{len(others)} labels of the table are neither trained nor unseen, and left out: {_some(others)}")
     with show_progress(console, f"scoring ({tagger.engine})") as progress:
         result = evaluate_split(tagger, table, split, progress=progress)
     render_zero_shot(result.metrics, labels, console)
     if met := [label for label in split.unseen if label in trained_labels(tagger)]:
-        listed = ", ".join(met[:8]) + (" …" if len(met) > 8 else "")
-        warn(f"{len(met)} of the unseen labels were trained, so the figures of ZSL are none: {listed}")
+        warn(f"{len(met)} of the unseen labels were trained, so the figures of ZSL are none: {_some(met)}")
     for error in result.broken:
         warn(f"left out: {error}")
     if json_path:
         write_json(json_path, {"labels": list(labels), "unseen": list(split.unseen), **result.metrics})
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(map(printable, names[:8])) + (" …" if len(names) > 8 else "")
 
 
 def predict(
