@@ -41,6 +41,10 @@ def evaluate(
     ] = None,
     ignore_other_labels: IgnoreOtherLabels = False,
     split: Split = None,
+    max_broken: Annotated[
+        float | None,
+        typer.Option(help="Above this share of unreadable images it is an error; 0.05 by default.", min=0, max=1),
+    ] = None,
     words: Words = None,
     device: Device = "auto",
     data_option: DataOptions = None,
@@ -51,6 +55,7 @@ def evaluate(
 
     With --split, a tagger of words on labels that it was not trained on: alone (ZSL) and among all labels (GZSL).
     """
+    from tagloom.data.reading import MAX_BROKEN_SHARE
     from tagloom.inference.evaluation import evaluate as evaluate_tagger
     from tagloom.inference.predictor import load
     from tagloom.report.drawing import check_drawable
@@ -62,16 +67,22 @@ def evaluate(
     console = open_console()
     tagger = load(run, device=device, words=words)
     table = read_table(data, data_option)
+    allowed = MAX_BROKEN_SHARE if max_broken is None else max_broken
     if split:
         if threshold is not None or ignore_other_labels or plot:
             raise TagloomError(
                 "--split measures rankings, and takes none of --threshold, --plot and --ignore-other-labels."
             )
-        _evaluate_split(tagger, table, split, json_path, console)
+        _evaluate_split(tagger, table, split, allowed, json_path, console)
         return
     with show_progress(console, f"scoring ({tagger.engine})") as progress:
         result = evaluate_tagger(
-            tagger, table, threshold=threshold, ignore_other_labels=ignore_other_labels, progress=progress
+            tagger,
+            table,
+            threshold=threshold,
+            max_broken=allowed,
+            ignore_other_labels=ignore_other_labels,
+            progress=progress,
         )
     render_metrics(result.metrics, tagger.classes, console)
     render_reliability(result.calibration, tagger.classes, console)
@@ -84,7 +95,7 @@ def evaluate(
 
 
 def _evaluate_split(
-    tagger: "Tagger", table: "LabelTable", given: str, json_path: Path | None, console: "Console"
+    tagger: "Tagger", table: "LabelTable", given: str, max_broken: float, json_path: Path | None, console: "Console"
 ) -> None:
     """Score and show seen and unseen labels."""
     from tagloom.data.label_split import read_split, split_to_score
@@ -97,7 +108,7 @@ def _evaluate_split(
     if others := [label for label in table.classes if label not in labels]:
         warn(f"{len(others)} labels of the table are neither trained nor unseen, and left out: {_some(others)}")
     with show_progress(console, f"scoring ({tagger.engine})") as progress:
-        result = evaluate_split(tagger, table, split, progress=progress)
+        result = evaluate_split(tagger, table, split, max_broken=max_broken, progress=progress)
     render_zero_shot(result.metrics, labels, console)
     if met := [label for label in split.unseen if label in trained_labels(tagger)]:
         warn(f"{len(met)} of the unseen labels were trained, so the figures of ZSL are none: {_some(met)}")

@@ -161,6 +161,6 @@ def _run(
         else:
             logits[row] = result
         progress(row + 1, len(table))
-    check_broken(broken, len(table), max_broken, table.source)
+    check_broken(broken, len(table), max_broken, table.source, "max_broken=0.2 (tagloom evaluate … --max-broken 0.2)")
     rows = np.setdiff1d(np.arange(len(table)), [row for row, _ in broken])
     return rows, logits[rows], [error for _, error in broken]
