@@ -324,3 +324,9 @@ def test_the_ready_tagger_can_be_trained_by_anyone_and_is_calibrated():
 def test_turning_to_single_labels_takes_the_calibration_that_a_softmax_knows():
     assert for_task(load_recipe("ready"), "single").calibration.kind == "shared"
     assert for_task(load_recipe("quick"), "single").calibration.kind == "none"
+
+
+def test_turning_to_single_labels_asks_no_random_queries():
+    words = load_recipe("quick-words").words
+    assert words.random_queries > 0
+    assert for_task(load_recipe("quick-words"), "single").words == replace(words, random_queries=0)

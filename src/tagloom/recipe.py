@@ -385,8 +385,10 @@ def for_task(recipe: Recipe, task: str | None) -> Recipe:
     metric = "top1" if task == "single" else "mAP"
     content = recipe.to_dict() | {"task": task, "loss": {"name": loss}}
     content["training"] |= {"metric": metric}
-    if task == "single" and recipe.calibration.kind == "per-class":
-        content["calibration"] = {"kind": "shared"}  # a softmax knows no other
+    if task == "single":  # what a softmax cannot have
+        content["words"] |= {"random_queries": 0}
+        if recipe.calibration.kind == "per-class":
+            content["calibration"] = {"kind": "shared"}
     return recipe_from_dict(content, "--task")
 
 
