@@ -208,6 +208,7 @@ def test_later_settings_win():
         ("trainin.epochs=3", "did you mean 'training'"),
         ("training.epoch=3", "did you mean 'epochs'"),
         ("training.epochs.more=3", "unknown part 'epochs'"),
+        ("distill.k=3", "has no distill section. The options of the command set it: tagloom distill --k 3"),
         ("training=3", "expected a list of 'name: value' lines"),
         ("head.name=gpa", "did you mean 'gap'"),
         ("training.epochs=[1", "not valid YAML"),

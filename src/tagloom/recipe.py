@@ -412,6 +412,11 @@ def override(recipe: Recipe, settings: list[str]) -> Recipe:
                 raise RecipeError(f"--set {setting}: did you mean {near[0]}={value}?")
         place = content
         for part in parts:
+            if part == "distill" and place is content and content["distill"] is None:
+                raise RecipeError(
+                    f"--set {setting}: the recipe has no distill section. The options of the command set it: "
+                    f"tagloom distill --{last.replace('_', '-')} {value}"
+                )
             if not isinstance(place.get(part), dict):
                 raise RecipeError(f"--set {setting}: " + unknown_name("part", part, place))
             place = place[part]
