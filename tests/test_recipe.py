@@ -330,4 +330,4 @@ def test_turning_to_single_labels_takes_the_calibration_that_a_softmax_knows():
 def test_turning_to_single_labels_asks_no_random_queries():
     words = load_recipe("quick-words").words
     assert words.random_queries > 0
-    assert for_task(load_recipe("quick-words"), "single").words == replace(words, random_queries=0)
+    assert for_task(load_recipe("quick-words"), "single").words == dataclasses.replace(words, random_queries=0)
