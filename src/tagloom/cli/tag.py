@@ -189,7 +189,8 @@ def export(
 ) -> None:
     """Write a folder with no more than predicting needs: tagger.json, model.onnx and the model card, without torch.
 
-    Its scores are compared with the run's, and it is not written if they differ.
+    With --float16 its scores are compared with the run's, and it is not written if they differ by more than 0.02. No
+    file that is there is written over.
     """
     with needs_train("exporting"):
         import onnx  # noqa: F401 - asked for here, so that the message comes before any work
@@ -200,7 +201,5 @@ def export(
 
     worst = write_portable(find_folder(run), out, float16=float16)
     size = (out / ONNX_FILE).stat().st_size / 1e6
-    open_console().print(
-        f"Written to {out}: {ONNX_FILE} has {size:.1f} MB, and scores differ from the run's by at most {worst:.4f}.",
-        markup=False,
-    )
+    compared = "" if worst is None else f", and scores differ from the run's by at most {worst:.4f}"
+    open_console().print(f"Written to {out}: {ONNX_FILE} has {size:.1f} MB{compared}.", markup=False)
