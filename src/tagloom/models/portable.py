@@ -1,4 +1,4 @@
-"""A folder with no more than predicting needs, made from a run; one of smaller weights is proved to score as the run."""
+"""A folder with no more than predicting needs, made from a run; weights in float16 are proved to score as its own."""
 
 import shutil
 import tempfile
@@ -73,7 +73,7 @@ def _check_free(out: Path, names: Sequence[str]) -> None:
         raise TagloomError(f"{out}: holds a tagger. Name another --out, or delete that one first.")
     if taken := [name for name in names if (out / name).exists()]:
         raise TagloomError(
-            f"{out}: holds a {' and a '.join(taken)} that would be written over. Name another --out, such as a new folder."
+            f"{out}: holds a {' and a '.join(taken)} that would be written over. Name another --out, best a new folder."
         )
 
 

@@ -1,8 +1,8 @@
 """Vectors kept on disk, so that no label is encoded twice by the same source.
 
-A source has a folder, and every call that encoded something leaves one file in it; many files are merged into one. Files
-are written by renaming, so processes cannot harm each other. The folder only saves time: what cannot be read or written
-there is encoded again.
+A source has a folder, and every call that encoded something leaves one file in it; many files are merged into one.
+Files are written by renaming, so processes cannot harm each other. The folder only saves time: what cannot be read or
+written there is encoded again.
 """
 
 import hashlib
@@ -55,8 +55,8 @@ class KeptVectors:
     def _merge(self, files: Sequence[Path]) -> None:
         """Put files into one.
 
-        Each process removes only what it has read and written anew before, so that nothing is lost when several merge at
-        once. A reader whose file goes away under it encodes some labels again.
+        Each process removes only what it has read and written anew, and what is damaged, so that nothing is lost when
+        several merge at once. A reader whose file goes away under it encodes some labels again.
         """
         rows = dict[str, NDArray[np.float32]]()
         for path in files:
