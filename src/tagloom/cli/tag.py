@@ -13,7 +13,7 @@ from tagloom.cli.arguments import (
     Device,
     IgnoreOtherLabels,
     Run,
-    Split,
+    ScoredSplit,
     Words,
     needs_train,
     read_table,
@@ -40,7 +40,7 @@ def evaluate(
         float | None, typer.Option(help="One threshold for all classes; by default the tagger's own.", min=0, max=1)
     ] = None,
     ignore_other_labels: IgnoreOtherLabels = False,
-    split: Split = None,
+    split: ScoredSplit = None,
     max_broken: Annotated[
         float | None,
         typer.Option(help="Above this share of unreadable images it is an error; 0.05 by default.", min=0, max=1),
