@@ -20,7 +20,7 @@ from tagloom.cli.arguments import (
     write_json,
 )
 from tagloom.errors import TagloomError
-from tagloom.terminal import counted, open_console, printable, show_progress, warn
+from tagloom.terminal import counted, note, open_console, printable, show_progress, warn
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -154,6 +154,8 @@ def predict(
     run, pictures = part_places(places)
     paths = collect_images(pictures)
     tagger = load(run, device=device, words=words)
+    if run is None:  # a folder that was meant as a tagger would otherwise be taken for pictures without a word
+        note("no tagger is named: tagging with the ready one, which comes with Tagloom")
     if labels is not None:
         tagger = tagger.with_labels(read_labels(labels))
     console = open_console()
