@@ -99,7 +99,9 @@ def test_unseen_labels_that_the_table_lacks_are_named_and_not_refused(tagloom, w
     assert "3 labels of the table are neither trained nor unseen, and left out: anchor, heart, tree" in error
 
 
-@pytest.mark.parametrize(("verb", "says"), [("train", "Labels not to train"), ("evaluate", "Labels that were not trained")])
+@pytest.mark.parametrize(
+    ("verb", "says"), [("train", "Labels not to train"), ("evaluate", "Labels that were not trained")]
+)
 def test_each_verb_says_what_its_split_is(tagloom, verb, says):
     code, out, _ = tagloom(verb, "--help")
     assert code == 0
