@@ -271,6 +271,18 @@ def test_evaluate_tells_how_reliable_scores_are_before_and_after_calibration(tag
         assert len(part["equal-width"]["label_ECE"]) == 5
 
 
+def test_evaluate_can_allow_more_images_that_cannot_be_read(tagloom, untrained_run, photos):
+    pictures = sorted(photos.glob("*.png"))
+    pictures[0].write_bytes(b"not a picture")
+    code, _, err = tagloom("evaluate", untrained_run, photos / "labels.csv")
+    assert code == 2
+    assert "tagloom evaluate … --max-broken 0.2" in err
+    assert "--set" not in err
+    code, _, err = tagloom("evaluate", untrained_run, photos / "labels.csv", "--max-broken", 0.9)
+    assert code == 0, err
+    assert f"left out: {pictures[0]}" in err
+
+
 def test_a_drawing_that_cannot_be_made_is_refused_before_any_work(tagloom, photos):
     code, _, err = tagloom("evaluate", photos / "nowhere", photos / "labels.csv", "--plot", photos / "a.gif")
     assert code == 2

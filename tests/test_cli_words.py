@@ -91,6 +91,23 @@ def test_unseen_labels_that_were_trained_are_told(tagloom, word_run, scenes, tmp
     assert "boat" in error
 
 
+def test_unseen_labels_that_the_table_lacks_are_named_and_not_refused(tagloom, word_run, scenes, tmp_path):
+    (tmp_path / "unseen.txt").write_text("car\nwedding\n")
+    code, out, error = tagloom("evaluate", word_run, scenes / "test.csv", "--split", tmp_path / "unseen.txt")
+    assert code == 0, error
+    assert "wedding" in out.partition("Without a positive image")[2]
+    assert "3 labels of the table are neither trained nor unseen, and left out: anchor, heart, tree" in error
+
+
+@pytest.mark.parametrize(
+    ("verb", "says"), [("train", "Labels not to train"), ("evaluate", "Labels that were not trained")]
+)
+def test_each_verb_says_what_its_split_is(tagloom, verb, says):
+    code, out, _ = tagloom(verb, "--help")
+    assert code == 0
+    assert says in " ".join(out.split())
+
+
 def test_train_leaves_unseen_labels_out(tagloom, scenes, glove, tmp_path):
     (tmp_path / "unseen.txt").write_text("\n".join(UNSEEN))
     settings = [

@@ -1,11 +1,12 @@
 """Every recipe can be trained: its head, loss, optimiser and mixing take a step on a tiny backbone, its own backbone
 exists, and the sizes are those of the papers' tables."""
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
-from tagloom.recipe import Recipe, load_recipe, recipe_names
+from tagloom.recipe import Recipe, load_recipe, recipe_names, recipe_text
 
 torch = pytest.importorskip("torch")
 timm = pytest.importorskip("timm")
@@ -155,6 +156,15 @@ def test_taggers_are_as_large_as_the_papers_say(name, millions, source):
 def test_what_layover_trains_is_as_small_as_its_table_says(name, low, high):
     assert RECIPES[name].backbone.frozen
     assert low <= sizes(name)[1] < high
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if name.startswith(("layover-probe-", "layover-mixup-"))])
+def test_the_rows_of_layover_take_features_as_they_are_and_the_recipes_for_everybody_do_not(name):
+    base = "probe" if "probe" in name else "layover"
+    assert not RECIPES[name].training.standardise
+    assert RECIPES[base].training.standardise
+    assert replace(RECIPES[name].training, standardise=True) == RECIPES[base].training
+    assert ("mixing_start" in recipe_text(name)) == ("mixup" in name)
 
 
 def test_shared_experts_cost_what_the_paper_says():

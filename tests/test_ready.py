@@ -70,7 +70,8 @@ def test_load_without_a_folder_gives_the_ready_tagger(with_ready, photo):
 
 def test_predict_without_a_tagger_uses_the_ready_one(command, with_ready, photo):
     code, out, err = command("predict", photo, "--top-k", 2)
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert err == "no tagger is named: tagging with the ready one, which comes with Tagloom\n"
     best = tagloom.load(with_ready).predict(photo, top_k=2)[0]
     assert [tag.label for tag in best] == [word for word in out.split() if word in read_spec(with_ready).classes]
 
@@ -82,8 +83,8 @@ def test_a_folder_of_pictures_alone_is_tagged_by_the_ready_one(command, with_rea
 
 
 def test_a_named_tagger_is_used_instead(command, without_ready, untrained_run, photo):
-    code, out, _ = command("predict", untrained_run, photo, "--top-k", 1)
-    assert code == 0
+    code, out, err = command("predict", untrained_run, photo, "--top-k", 1)
+    assert (code, err) == (0, "")
     assert "photo.jpg" in out
 
 

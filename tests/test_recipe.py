@@ -208,6 +208,7 @@ def test_later_settings_win():
         ("trainin.epochs=3", "did you mean 'training'"),
         ("training.epoch=3", "did you mean 'epochs'"),
         ("training.epochs.more=3", "unknown part 'epochs'"),
+        ("distill.k=3", "has no distill section. The options of the command set it: tagloom distill --k 3"),
         ("training=3", "expected a list of 'name: value' lines"),
         ("head.name=gpa", "did you mean 'gap'"),
         ("training.epochs=[1", "not valid YAML"),
@@ -324,3 +325,9 @@ def test_the_ready_tagger_can_be_trained_by_anyone_and_is_calibrated():
 def test_turning_to_single_labels_takes_the_calibration_that_a_softmax_knows():
     assert for_task(load_recipe("ready"), "single").calibration.kind == "shared"
     assert for_task(load_recipe("quick"), "single").calibration.kind == "none"
+
+
+def test_turning_to_single_labels_asks_no_random_queries():
+    words = load_recipe("quick-words").words
+    assert words.random_queries > 0
+    assert for_task(load_recipe("quick-words"), "single").words == dataclasses.replace(words, random_queries=0)

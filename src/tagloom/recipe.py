@@ -400,8 +400,10 @@ def for_task(recipe: Recipe, task: str | None) -> Recipe:
     metric = "top1" if task == "single" else "mAP"
     content = recipe.to_dict() | {"task": task, "loss": {"name": loss}}
     content["training"] |= {"metric": metric}
-    if task == "single" and recipe.calibration.kind == "per-class":
-        content["calibration"] = {"kind": "shared"}  # a softmax knows no other
+    if task == "single":  # what a softmax cannot have
+        content["words"] |= {"random_queries": 0}
+        if recipe.calibration.kind == "per-class":
+            content["calibration"] = {"kind": "shared"}
     return recipe_from_dict(content, "--task")
 
 
@@ -425,6 +427,11 @@ def override(recipe: Recipe, settings: list[str]) -> Recipe:
                 raise RecipeError(f"--set {setting}: did you mean {near[0]}={value}?")
         place = content
         for part in parts:
+            if part == "distill" and place is content and content["distill"] is None:
+                raise RecipeError(
+                    f"--set {setting}: the recipe has no distill section. The options of the command set it: "
+                    f"tagloom distill --{last.replace('_', '-')} {value}"
+                )
             if not isinstance(place.get(part), dict):
                 raise RecipeError(f"--set {setting}: " + unknown_name("part", part, place))
             place = place[part]

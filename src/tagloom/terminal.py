@@ -19,6 +19,11 @@ def warn(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
+def note(text: str) -> None:
+    """Print a dim line beside the results, on standard error: what was done that nobody asked for by name."""
+    Console(stderr=True, highlight=False, style="dim").print(text, markup=False, soft_wrap=True)
+
+
 def printable(name: str) -> str:
     """Give a name from somebody's file as text that cannot move the cursor or recolour the terminal."""
     return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in name)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tagloom.data.label_split import read_split
+from tagloom.data.label_split import read_split, split_to_score
 from tagloom.errors import DataError
 
 CLASSES = ("ant", "bee", "cat", "dog", "elk")
@@ -27,6 +27,30 @@ def test_a_drawn_split_follows_from_its_seed():
     assert len(first.unseen) == 2
     assert sorted(first.seen + first.unseen) == sorted(CLASSES)
     assert len({read_split(f"random:2:{seed}", CLASSES) for seed in range(10)}) > 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_draw_of_the_training_is_found_again_whatever_the_scored_table_lacks(seed):
+    given = f"random:2:{seed}"
+    seen, unseen = read_split(given, CLASSES)
+    for lacking in CLASSES:
+        table = [name for name in reversed(CLASSES) if name != lacking]
+        again = split_to_score(given, seen, table)
+        assert again.seen == seen
+        assert set(again.unseen) == set(unseen) - {lacking}
+
+
+def test_the_draw_of_another_seed_is_not_mistaken_for_that_of_the_training():
+    seen = read_split("random:2:0", CLASSES).seen
+    others = [split_to_score(f"random:2:{seed}", seen, CLASSES).unseen for seed in range(1, 20)]
+    assert any(set(unseen) & set(seen) for unseen in others)
+    assert len(split_to_score("random:2", CLASSES, CLASSES).unseen) == 2, "a tagger of all labels can be scored too"
+
+
+def test_labels_to_score_are_the_trained_ones_and_those_of_the_file(tmp_path):
+    (tmp_path / "unseen.txt").write_text("yak\nbee\n")
+    split = split_to_score(str(tmp_path / "unseen.txt"), ["elk", "ant", "bee"], ["ant", "cat"])
+    assert split == (("elk", "ant"), ("yak", "bee"))
 
 
 @pytest.mark.parametrize(

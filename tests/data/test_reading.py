@@ -170,20 +170,21 @@ def errors(count: int) -> list[tuple[int, ImageError]]:
     ("broken", "count", "allowed"), [(0, 0, 0.05), (0, 10, 0.0), (5, 100, 0.05), (9, 10, 0.9), (9, 10, 1.0)]
 )
 def test_a_share_up_to_the_allowed_one_passes(broken, count, allowed):
-    check_broken(errors(broken), count, allowed, "table.csv")
+    check_broken(errors(broken), count, allowed, "table.csv", "--more")
 
 
 @pytest.mark.parametrize(("broken", "count", "allowed"), [(6, 100, 0.05), (1, 10, 0.0), (10, 10, 1.0)])
 def test_a_greater_share_and_all_of_them_are_refused(broken, count, allowed):
     with pytest.raises(DataError, match=rf"table\.csv: {broken} of {count} images cannot be read"):
-        check_broken(errors(broken), count, allowed, "table.csv")
+        check_broken(errors(broken), count, allowed, "table.csv", "--more")
 
 
 def test_the_refusal_lists_the_first_images_and_counts_the_others():
     with pytest.raises(DataError) as caught:
-        check_broken(errors(7), 10, 0.05, "table.csv")
+        check_broken(errors(7), 10, 0.05, "table.csv", "--more")
     message = str(caught.value)
     assert "4.jpg: is cut off." in message
     assert "5.jpg" not in message
     assert "and 2 more" in message
     assert "tagloom check" in message
+    assert message.endswith("allow more with --more")

@@ -9,9 +9,11 @@ import pytest
 from scipy.sparse import csr_array
 
 from tagloom.data import load_table
+from tagloom.data.label_split import LabelSplit
 from tagloom.data.transforms import Preprocess
 from tagloom.errors import DataError
-from tagloom.inference.evaluation import evaluate
+from tagloom.inference.calibration import Calibration
+from tagloom.inference.evaluation import evaluate, evaluate_split
 from tagloom.inference.folder import TaggerSpec
 from tagloom.inference.predictor import Tagger, load
 from tagloom.metrics import score
@@ -122,6 +124,22 @@ def test_a_single_label_tagger_also_gets_its_accuracy(scenes):
     tagger = Tagger(spec, lambda pictures: np.stack([next(logits) for _ in pictures]), "onnx")
     result = evaluate(tagger, dataclasses.replace(table, positive=csr_array(one_hot)))
     assert result.metrics["top1"] == pytest.approx(75)
+
+
+def test_a_split_is_ranked_as_before_calibration(scenes):
+    table = load_table(scenes / "val.csv")
+    truth, classes = table.targets(slice(None)), table.classes
+    offsets = tuple(40.0 * (1 - column % 2) for column in range(len(classes)))  # every other label above all others
+    calibration = Calibration(scales=(1.0,) * len(classes), offsets=offsets)
+    split = LabelSplit(classes[:20], classes[20:])
+
+    def measured(calibration: Calibration | None) -> dict:
+        logits = iter(10 * truth.astype(np.float32) - 5)
+        spec = TaggerSpec(classes, Preprocess(size=32), "x", "gap", calibration=calibration)
+        tagger = Tagger(spec, lambda pictures: np.stack([next(logits) for _ in pictures]), "onnx")
+        return evaluate_split(tagger, table, split).metrics
+
+    assert measured(calibration) == measured(None)
 
 
 def test_labels_that_the_tagger_does_not_know_are_refused_or_left_out(finished_run, scenes, tmp_path):

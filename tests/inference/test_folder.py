@@ -113,6 +113,20 @@ def test_a_description_that_was_tampered_with_is_refused(tmp_path, content, chan
     assert str(caught.value).count(str(tmp_path)) == 1
 
 
+@pytest.mark.parametrize(
+    ("places", "group_size", "fits"),
+    [([0, 1, 3 * 2**20 - 1], 2**20, False), ([0, 1, 2**20], 2**20, False), ([0, 1, 2], 2**20, True)],
+)
+def test_words_that_no_memory_would_hold_are_refused(tmp_path, content, places, group_size, fits):
+    content["words"] = {"source": "wordllama", "places": places, "group_size": group_size}
+    (tmp_path / SPEC_FILE).write_text(json.dumps(content))
+    if fits:
+        assert read_spec(tmp_path).words.group_size == group_size
+    else:
+        with pytest.raises(TaggerError, match="1048576 are the most"):
+            read_spec(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["classes", "preprocess", "backbone", "head"])
 def test_a_description_that_lacks_something_is_refused(tmp_path, content, name):
     del content[name]

@@ -1,6 +1,7 @@
 """A tagger of words is asked for any labels: typed, unseen, one or twenty thousand, with torch or without."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from tagloom.inference.evaluation import evaluate, evaluate_split, trained_label
 from tagloom.inference.folder import WordForm, read_spec
 from tagloom.inference.labels import asking, other_questions, own_question
 from tagloom.inference.predictor import Tagger, load
+from tagloom.words import encode_labels, sources
 
 UNSEEN = ("anchor", "car", "heart", "tree")
 
@@ -132,13 +134,40 @@ def test_a_tagger_without_words_says_which_has_them(finished_run, picture):
 def test_a_source_that_has_moved_can_be_named(folder, glove, tmp_path, picture):
     spec = folder / "tagger.json"
     spec.write_text(spec.read_text().replace(str(glove), "/nowhere/glove.6d.txt"))
-    with pytest.raises(WordError, match="no such file"):
+    with pytest.raises(WordError, match=r"glove\.6d\.txt: no such file.*name it with --words FILE"):
         load(folder).predict(picture, labels=["car"])
     moved = shutil.copy(glove, tmp_path / "moved.txt")
     np.testing.assert_allclose(
         load(folder, words=str(moved)).scores(picture, ["car"]),
         load(folder, words=str(glove)).scores(picture, ["car"]),
     )
+
+
+@pytest.mark.parametrize("named", ["somebody/encoder", "a folder"])
+def test_a_model_is_loaded_only_when_the_user_names_it(folder, glove, tmp_path, picture, monkeypatch, named):
+    model = str(tmp_path) if named == "a folder" else named
+    spec = folder / "tagger.json"
+    spec.write_text(spec.read_text().replace(str(glove), model))
+    loaded: list[str] = []
+
+    def encode(name: str):
+        loaded.append(name)
+        return lambda labels: encode_labels(labels, str(glove))
+
+    monkeypatch.setattr(sources, "_sentences", encode)
+    tagger = load(folder)
+    tagger.predict(picture, labels=tagger.classes[:2])  # trained labels need none
+    with pytest.raises(TaggerError, match=f"name it yourself: --words {model}"):
+        tagger.predict(picture, labels=["car"])
+    assert loaded == []
+    load(folder, words=model).predict(picture, labels=["car"])
+    assert loaded == [model]
+
+
+def test_the_card_names_the_file_of_words_and_not_where_it_lay(word_run, glove):
+    card = (word_run / "README.md").read_text()
+    assert f"`{glove.name}`" in card
+    assert str(glove) not in card
 
 
 def test_another_source_than_the_tagger_was_trained_with_is_found_out(folder, glove, tmp_path, picture):
@@ -209,6 +238,23 @@ def test_seen_and_unseen_labels_are_evaluated_together_and_apart(tagger, scenes)
     assert result.metrics["seen"]["mAP"] == pytest.approx(plain["mAP"], abs=0.01)
     assert result.metrics["ZSL"]["columns"] == [20, 21, 22, 23]
     assert not trained_labels(tagger) & set(UNSEEN)
+
+
+def test_labels_that_the_table_lacks_stay_in_the_ranking(tagger, scenes):
+    table = load_table(scenes / "test.csv")
+    seen = tuple(name for name in table.classes if name not in UNSEEN)
+    lacking = {"boat", "car"}
+    fewer = table.with_classes([name for name in table.classes if name not in lacking], on_extra="drop")
+    split = LabelSplit(seen, UNSEEN)
+    result, whole = (evaluate_split(tagger, part, split) for part in (fewer, table))
+    labels = (*seen, *UNSEEN)
+    assert result.metrics["GZSL"]["columns"] == list(range(24))
+    absent = {labels[column] for column in result.metrics["GZSL"]["columns_without_positive"]}
+    assert absent == lacking | {labels[column] for column in whole.metrics["GZSL"]["columns_without_positive"]}
+    np.testing.assert_allclose(result.scores, whole.scores, atol=1e-6)
+    partly = replace(fewer, unlisted="unknown")
+    columns = evaluate_split(tagger, partly, split).metrics["GZSL"]["columns_without_positive"]
+    assert lacking <= {labels[column] for column in columns}
 
 
 def test_a_tagger_that_knows_all_labels_is_evaluated_by_its_own(finished_run, scenes):

@@ -1,12 +1,18 @@
 """A run's plan is kept in its folder, so that resuming needs nothing else."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
+from tagloom.data.table import LabelTable
 from tagloom.errors import RecipeError, TagloomError
 from tagloom.recipe import Recipe, override, recipe_from_dict
 from tagloom.training.plan import RUN_FILE, RunPlan, check_options
+from tagloom.training.run import _identity
+from tagloom.training.tables import Tables
 
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
@@ -22,6 +28,21 @@ def test_a_plan_comes_back_from_its_folder(tmp_path):
     plan = RunPlan("/photos/a.csv", None, recipe_from_dict({"training": {"epochs": 3}}), {"split": "train"})
     plan.write(tmp_path)
     assert RunPlan.read(tmp_path) == plan
+
+
+def test_a_plan_with_relative_paths_is_the_same_run_when_it_is_read_back(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "vec.txt").write_text("dog 1 2\n")
+    (tmp_path / "out").mkdir()
+    plan = RunPlan("a.csv", "v.csv", recipe_from_dict({"words": {"source": "vec.txt"}}), start="runs/probe")
+    plan.write(tmp_path / "out")
+    table = LabelTable(tmp_path, ["a.jpg"], ("dog",), csr_array(np.array([[True]])))
+    tables = Tables(table, np.zeros(1, np.bool_), None)
+    before = _identity(plan, tables)
+    monkeypatch.chdir(tmp_path / "out")
+    again = RunPlan.read(tmp_path / "out")
+    assert _identity(again, tables) == before
+    assert _identity(replace(again, start=None), tables) != before
 
 
 def test_a_plan_appears_whole_or_not_at_all(tmp_path):

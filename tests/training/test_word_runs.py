@@ -12,6 +12,7 @@ from tagloom.inference.folder import read_spec
 from tagloom.inference.predictor import load
 from tagloom.models.tagger import load_network
 from tagloom.recipe import load_recipe, override, recipe_from_dict
+from tagloom.training import run as run_module
 from tagloom.training.distill import distill
 from tagloom.training.plan import RunPlan, check_options
 from tagloom.training.run import train
@@ -86,12 +87,17 @@ def test_a_run_goes_on_from_another_working_directory(scenes, glove, tmp_path, m
     again.check_same(plan)
 
 
-def test_augmentations_are_refused_where_they_cannot_be(glove, scenes, tmp_path):
+def test_augmentations_are_refused_where_they_cannot_be(glove, scenes, tmp_path, monkeypatch):
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise AssertionError("pictures were read before the head was found unfit")
+
+    monkeypatch.setattr(run_module, "cached_parts", refuse)
     both = {"query_noise": 0.1, "random_queries": 2}
     for head, options in (
         ("ml-decoder-words-grouped", {"readout": "group"}),
         ("ml-decoder-words-grouped", {"queries": "learnable"}),
         ("tf", {"queries": "words"}),
+        ("ml-decoder-words", {"decoder": "self-attention"}),
     ):
         plan = RunPlan(str(scenes / "train.csv"), None, recipe_of(glove, head, both, **options))
         with pytest.raises(RecipeError, match="take any words"):

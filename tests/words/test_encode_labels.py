@@ -1,5 +1,6 @@
 """Labels to vectors by the name of a source: scaled, kept on disk, and with clear words where it cannot be."""
 
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from tagloom.errors import MissingExtraError, TagloomError, WordError
 from tagloom.words import encode_labels, sources
+from tagloom.words.kept import MANY, KeptVectors
 from tagloom.words.sources import WordSource, open_source, place_of_source
 from tagloom.words.tables import LabelVectors, write_vectors
 
@@ -56,6 +58,28 @@ def test_a_cache_that_is_damaged_or_cannot_be_written_costs_only_time(glove_file
     assert np.array_equal(encode_labels(["dog"], str(glove_file), cache_folder=tmp_path / "cache"), before)
     (tmp_path / "file").write_text("in the way")
     assert np.array_equal(encode_labels(["dog"], str(glove_file), cache_folder=tmp_path / "file"), before)
+
+
+def test_many_small_files_of_a_cache_become_one_and_lose_nothing(tmp_path):
+    kept = KeptVectors(tmp_path, "source")
+    for number in range(100):
+        kept.add([f"label {number}"], np.float32([[number, 1]]))
+        assert len(list(tmp_path.rglob("*"))) <= 1 + MANY
+    found = kept.find([f"label {number}" for number in range(100)])
+    assert {name: row.tolist() for name, row in found.items()} == {f"label {n}": [n, 1] for n in range(100)}
+
+
+def test_processes_that_merge_at_once_lose_nothing(tmp_path):
+    kept = KeptVectors(tmp_path, "source")
+
+    def add(worker: int) -> None:
+        for number in range(50):
+            kept.add([f"{worker} {number}"], np.float32([[worker, number]]))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, range(4)))
+    wanted = [f"{worker} {number}" for worker in range(4) for number in range(50)]
+    assert set(kept.find(wanted)) == set(wanted)
 
 
 @pytest.mark.parametrize(("label", "says"), [("zero", "is zero"), (" ", "a label is empty"), ("cat", "'cat'")])

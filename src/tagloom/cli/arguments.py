@@ -18,12 +18,12 @@ Run = Annotated[str, typer.Argument(help="A tagger folder (the --out of a traini
 IgnoreOtherLabels = Annotated[
     bool, typer.Option("--ignore-other-labels", help="Leave out labels that the tagger does not know.")
 ]
-Split = Annotated[
-    str | None,
-    typer.Option(help="Labels not to train: a file that lists them, a .json with 'test class', or random:COUNT:SEED."),
-]
+_SPLIT = "a file that lists them, a .json with 'test class', or random:COUNT:SEED."
+Split = Annotated[str | None, typer.Option(help=f"Labels not to train: {_SPLIT}")]
+ScoredSplit = Annotated[str | None, typer.Option("--split", help=f"Labels that were not trained: {_SPLIT}")]
 Words = Annotated[
-    str | None, typer.Option(help="Where vectors of new labels come from, if the tagger's own source has moved.")
+    str | None,
+    typer.Option(help="Where vectors of new labels come from, if the tagger's own source has moved or is a model."),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 DataOptions = Annotated[

@@ -13,14 +13,14 @@ from tagloom.cli.arguments import (
     Device,
     IgnoreOtherLabels,
     Run,
-    Split,
+    ScoredSplit,
     Words,
     needs_train,
     read_table,
     write_json,
 )
 from tagloom.errors import TagloomError
-from tagloom.terminal import counted, open_console, show_progress, warn
+from tagloom.terminal import counted, note, open_console, printable, show_progress, warn
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,7 +40,11 @@ def evaluate(
         float | None, typer.Option(help="One threshold for all classes; by default the tagger's own.", min=0, max=1)
     ] = None,
     ignore_other_labels: IgnoreOtherLabels = False,
-    split: Split = None,
+    split: ScoredSplit = None,
+    max_broken: Annotated[
+        float | None,
+        typer.Option(help="Above this share of unreadable images it is an error; 0.05 by default.", min=0, max=1),
+    ] = None,
     words: Words = None,
     device: Device = "auto",
     data_option: DataOptions = None,
@@ -51,6 +55,7 @@ def evaluate(
 
     With --split, a tagger of words on labels that it was not trained on: alone (ZSL) and among all labels (GZSL).
     """
+    from tagloom.data.reading import MAX_BROKEN_SHARE
     from tagloom.inference.evaluation import evaluate as evaluate_tagger
     from tagloom.inference.predictor import load
     from tagloom.report.drawing import check_drawable
@@ -62,16 +67,22 @@ def evaluate(
     console = open_console()
     tagger = load(run, device=device, words=words)
     table = read_table(data, data_option)
+    allowed = MAX_BROKEN_SHARE if max_broken is None else max_broken
     if split:
         if threshold is not None or ignore_other_labels or plot:
             raise TagloomError(
                 "--split measures rankings, and takes none of --threshold, --plot and --ignore-other-labels."
             )
-        _evaluate_split(tagger, table, split, json_path, console)
+        _evaluate_split(tagger, table, split, allowed, json_path, console)
         return
     with show_progress(console, f"scoring ({tagger.engine})") as progress:
         result = evaluate_tagger(
-            tagger, table, threshold=threshold, ignore_other_labels=ignore_other_labels, progress=progress
+            tagger,
+            table,
+            threshold=threshold,
+            max_broken=allowed,
+            ignore_other_labels=ignore_other_labels,
+            progress=progress,
         )
     render_metrics(result.metrics, tagger.classes, console)
     render_reliability(result.calibration, tagger.classes, console)
@@ -84,25 +95,31 @@ def evaluate(
 
 
 def _evaluate_split(
-    tagger: "Tagger", table: "LabelTable", given: str, json_path: Path | None, console: "Console"
+    tagger: "Tagger", table: "LabelTable", given: str, max_broken: float, json_path: Path | None, console: "Console"
 ) -> None:
     """Score and show seen and unseen labels."""
-    from tagloom.data.label_split import read_split
+    from tagloom.data.label_split import read_split, split_to_score
     from tagloom.inference.evaluation import evaluate_split, trained_labels
     from tagloom.report.zeroshot import render_zero_shot
 
-    split = read_split(given, table.classes)
+    of_words = tagger.spec.words is not None
+    split = split_to_score(given, tagger.classes, table.classes) if of_words else read_split(given, table.classes)
     labels = (*split.seen, *split.unseen)
+    if others := [label for label in table.classes if label not in labels]:
+        warn(f"{len(others)} labels of the table are neither trained nor unseen, and left out: {_some(others)}")
     with show_progress(console, f"scoring ({tagger.engine})") as progress:
-        result = evaluate_split(tagger, table, split, progress=progress)
+        result = evaluate_split(tagger, table, split, max_broken=max_broken, progress=progress)
     render_zero_shot(result.metrics, labels, console)
     if met := [label for label in split.unseen if label in trained_labels(tagger)]:
-        listed = ", ".join(met[:8]) + (" …" if len(met) > 8 else "")
-        warn(f"{len(met)} of the unseen labels were trained, so the figures of ZSL are none: {listed}")
+        warn(f"{len(met)} of the unseen labels were trained, so the figures of ZSL are none: {_some(met)}")
     for error in result.broken:
         warn(f"left out: {error}")
     if json_path:
         write_json(json_path, {"labels": list(labels), "unseen": list(split.unseen), **result.metrics})
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(map(printable, names[:8])) + (" …" if len(names) > 8 else "")
 
 
 def predict(
@@ -137,6 +154,8 @@ def predict(
     run, pictures = part_places(places)
     paths = collect_images(pictures)
     tagger = load(run, device=device, words=words)
+    if run is None:  # a folder that was meant as a tagger would otherwise be taken for pictures without a word
+        note("no tagger is named: tagging with the ready one, which comes with Tagloom")
     if labels is not None:
         tagger = tagger.with_labels(read_labels(labels))
     console = open_console()
@@ -172,7 +191,8 @@ def export(
 ) -> None:
     """Write a folder with no more than predicting needs: tagger.json, model.onnx and the model card, without torch.
 
-    Its scores are compared with the run's, and it is not written if they differ.
+    With --float16 its scores are compared with the run's, and it is not written if they differ by more than 0.02. No
+    file that is there is written over.
     """
     with needs_train("exporting"):
         import onnx  # noqa: F401 - asked for here, so that the message comes before any work
@@ -183,7 +203,5 @@ def export(
 
     worst = write_portable(find_folder(run), out, float16=float16)
     size = (out / ONNX_FILE).stat().st_size / 1e6
-    open_console().print(
-        f"Written to {out}: {ONNX_FILE} has {size:.1f} MB, and scores differ from the run's by at most {worst:.4f}.",
-        markup=False,
-    )
+    compared = "" if worst is None else f", and scores differ from the run's by at most {worst:.4f}"
+    open_console().print(f"Written to {out}: {ONNX_FILE} has {size:.1f} MB{compared}.", markup=False)

@@ -2,10 +2,9 @@
 
 import json
 from collections.abc import Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
-
-import numpy as np
 
 from tagloom.data.formats.classes import MAX_CLASSES_BYTES, read_classes
 from tagloom.data.table import not_a_class
@@ -16,14 +15,14 @@ _KINDS = "a text file of unseen labels, one a line; a .json with a list 'test cl
 
 
 class LabelSplit(NamedTuple):
-    """The classes of a table, parted in two; each part in the table's order."""
+    """Labels, parted in two."""
 
     seen: tuple[str, ...]
     unseen: tuple[str, ...]
 
 
 def read_split(given: str, classes: Sequence[str]) -> LabelSplit:
-    """Part the classes of a table into seen and unseen.
+    """Part the classes of a table into seen and unseen, each part in the table's order.
 
     Args:
         given: A text file that lists the unseen labels; a JSON file with a list "test class", as NUS-WIDE's
@@ -33,19 +32,41 @@ def read_split(given: str, classes: Sequence[str]) -> LabelSplit:
     >>> read_split("random:1:3", ["ant", "bee", "cat"])
     LabelSplit(seen=('ant', 'bee'), unseen=('cat',))
     """
-    unseen = set(_drawn(given, classes) if given.startswith(_DRAWN) else _listed(Path(given)))
+    unseen = set(_unseen(given, classes))
     known = set(classes)
     for name in sorted(unseen):
         if name not in known:
             raise DataError(f"{given}: {not_a_class(name, classes)} Correct it, or remove it from the split.")
-    split = LabelSplit(
-        tuple(name for name in classes if name not in unseen), tuple(name for name in classes if name in unseen)
-    )
-    if not split.seen or not split.unseen:
-        raise DataError(
-            f"{given}: leaves {len(split.seen)} seen and {len(split.unseen)} unseen labels. Both are needed."
-        )
-    return split
+    return _checked(given, classes, tuple(name for name in classes if name in unseen))
+
+
+def split_to_score(given: str, trained: Sequence[str], classes: Sequence[str]) -> LabelSplit:
+    """Part the labels that a tagger of words is scored on, whatever the scored table lacks of them.
+
+    Args:
+        given: The split, as `read_split` takes it.
+        trained: The tagger's classes; those that the split does not name are the seen ones.
+        classes: The classes of the scored table, among which labels are drawn along with the trained ones.
+    """
+    unseen = _unseen(given, list(dict.fromkeys((*trained, *classes))))
+    if given.startswith(_DRAWN):
+        # In the draw of the training no trained label came before an untrained one. So those that end this draw stand
+        # in for unseen labels that the scored table lacks.
+        own = set(trained)
+        last = max((place for place, name in enumerate(unseen) if name not in own), default=len(unseen) - 1)
+        unseen = unseen[: last + 1]
+    return _checked(given, trained, tuple(unseen))
+
+
+def _checked(given: str, classes: Sequence[str], unseen: tuple[str, ...]) -> LabelSplit:
+    seen = tuple(name for name in classes if name not in set(unseen))
+    if not seen or not unseen:
+        raise DataError(f"{given}: leaves {len(seen)} seen and {len(unseen)} unseen labels. Both are needed.")
+    return LabelSplit(seen, unseen)
+
+
+def _unseen(given: str, classes: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(_drawn(given, classes) if given.startswith(_DRAWN) else _listed(Path(given))))
 
 
 def _drawn(given: str, classes: Sequence[str]) -> list[str]:
@@ -54,7 +75,9 @@ def _drawn(given: str, classes: Sequence[str]) -> list[str]:
         raise DataError(f"{given}: write random:COUNT or random:COUNT:SEED, for example random:15:0")
     if int(count) >= len(classes):
         raise DataError(f"{given}: there are {len(classes)} labels, and one at least must be left to train.")
-    return [classes[place] for place in np.random.default_rng(int(seed or 0)).permutation(len(classes))[: int(count)]]
+    # By each name alone, so that a table with a few labels more or less gives nearly the same draw.
+    order = sorted(classes, key=lambda name: (blake2b(f"{int(seed or 0)}\n{name}".encode()).digest(), name))
+    return order[: int(count)]
 
 
 def _listed(path: Path) -> Sequence[str]:

@@ -118,8 +118,18 @@ def work_on_pictures(
                 future.cancel()
 
 
-def check_broken(broken: list[tuple[int, ImageError]], count: int, allowed: float, source: str) -> None:
-    """Refuse to go on when too many images cannot be read, or all: then it is not the images that are wrong."""
+def check_broken(
+    broken: list[tuple[int, ImageError]], count: int, allowed: float, source: str, to_allow_more: str
+) -> None:
+    """Refuse to go on when too many images cannot be read, or all: then it is not the images that are wrong.
+
+    Args:
+        broken: Rows of the table whose image cannot be read, and why.
+        count: Rows of the table.
+        allowed: The share of them that may be unreadable.
+        source: Names the table.
+        to_allow_more: What the user would write, where this is called from.
+    """
     if len(broken) <= allowed * count and (len(broken) < count or not broken):
         return
     shown = "\n  ".join(str(error) for _, error in broken[:5])
@@ -127,7 +137,7 @@ def check_broken(broken: list[tuple[int, ImageError]], count: int, allowed: floa
     raise DataError(
         f"{source}: {len(broken)} of {count} images cannot be read, more than the allowed {allowed:.0%}:\n"
         f"  {shown}{more}\n"
-        "See them all with 'tagloom check'. Mend the paths or files, or allow more with --set data.max_broken=0.2"
+        f"See them all with 'tagloom check'. Mend the paths or files, or allow more with {to_allow_more}"
     )
 
 

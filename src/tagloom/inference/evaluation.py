@@ -122,23 +122,26 @@ def evaluate_split(
 
     Args:
         tagger: One that takes any labels, or that has all of these among its classes.
-        table: Images with labels, those of the split among its classes.
+        table: Images with labels. What it lacks of the split's labels is absent from all its images, or unknown where
+            the table says only what is known; what it has beside them is left out.
         split: Which labels are seen and which unseen.
         max_broken: Above this share of unreadable images it is an error.
         progress: Called with images done and images to do.
 
     Returns:
         Metrics are the dict of `tagloom.metrics.zero_shot_score`, its columns being those of seen and then unseen
-        labels, as are those of the scores.
+        labels, as are those of the scores. They are of scores before calibration: one that differs by label would
+        change which labels of an image are its best.
     """
     labels = (*split.seen, *split.unseen)
     asked = tagger if set(labels) <= set(tagger.classes) else tagger.with_labels(labels)
-    table = table.with_classes(labels, on_extra="drop")
+    columns = [asked.classes.index(label) for label in labels]
+    table = table.with_classes(labels, on_missing=table.unlisted, on_extra="drop")
     rows, logits, broken = _run(asked, table, max_broken, progress)
-    scores = asked.to_scores(logits)[:, [asked.classes.index(label) for label in labels]]
+    ranked = to_scores(logits, asked.spec.activation)[:, columns]
     unseen = range(len(split.seen), len(labels))
-    metrics = zero_shot_score(scores, table.targets(rows), unseen, table.known(rows))
-    return Evaluation(metrics, rows, scores, broken)
+    metrics = zero_shot_score(ranked, table.targets(rows), unseen, table.known(rows))
+    return Evaluation(metrics, rows, asked.to_scores(logits)[:, columns], broken)
 
 
 def trained_labels(tagger: Tagger) -> set[str]:
@@ -158,6 +161,6 @@ def _run(
         else:
             logits[row] = result
         progress(row + 1, len(table))
-    check_broken(broken, len(table), max_broken, table.source)
+    check_broken(broken, len(table), max_broken, table.source, "max_broken=0.2 (tagloom evaluate … --max-broken 0.2)")
     rows = np.setdiff1d(np.arange(len(table)), [row for row, _ in broken])
     return rows, logits[rows], [error for _, error in broken]

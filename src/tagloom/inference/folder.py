@@ -22,7 +22,7 @@ WORDS_FILE = "words.safetensors"
 RUN_FILE = "run.json"  # the plan of a training, there from its beginning
 FORMAT = 1
 MAX_SPEC_BYTES = 64 * 1024 * 1024
-MAX_WORDS = 2**20  # of all queries together, where their number is fixed
+MAX_WORDS = 2**20  # of all queries together that the classes need
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,9 @@ class WordForm:
                 f"words: group_size and fixed_queries are whole numbers from 1 on, their product up to {MAX_WORDS}, "
                 "and grouping_seed is one from 0 on."
             )
+        needed = (max(self.places, default=0) // self.group_size + 1) * self.group_size
+        if needed > MAX_WORDS:
+            raise TaggerError(f"words: places and group_size ask for {needed} words at once; {MAX_WORDS} are the most.")
         queries = self.fixed_queries or len(self.places)
         if len(set(self.places)) != len(self.places) or not all(
             0 <= place < queries * self.group_size for place in self.places

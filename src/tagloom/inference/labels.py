@@ -5,7 +5,7 @@ that decides which word stands where happens here, in plain arrays, so that it i
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagloom.cache_folder import default_cache_folder
-from tagloom.errors import TaggerError
+from tagloom.errors import TaggerError, WordError
 from tagloom.grouping import lay_out, partition
 from tagloom.inference.folder import WORDS_FILE, TaggerSpec, WordForm
 from tagloom.words import encode_labels
+from tagloom.words.sources import PACKAGES, is_vector_file
 from tagloom.words.tables import LabelVectors, read_vectors
 
 Run = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
@@ -49,11 +50,13 @@ class Asker:
         ask: The network.
         form: How it is asked.
         own: Its classes and their vectors.
+        source: Where the user says that vectors of other labels come from; None for where the tagger says.
     """
 
     ask: Ask
     form: WordForm
     own: LabelVectors
+    source: str | None = None
 
     def run_own(self) -> Run:
         """Make what gives the logits of the tagger's own classes."""
@@ -69,7 +72,7 @@ class Asker:
         others = [label for label in dict.fromkeys(labels) if label not in known]
         if others:
             # One class is encoded along, to see that it is still the source that the tagger was trained with.
-            witness, source = self.own.labels[0], self.form.source
+            witness, source = self.own.labels[0], self.source or believed_source(self.form.source)
             vectors = encode_labels([witness, *others], source, cache_folder=default_cache_folder())
             if vectors[0].shape != known[witness].shape or np.abs(vectors[0] - known[witness]).max() > SAME_VECTOR:
                 raise TaggerError(
@@ -96,8 +99,27 @@ def read_asker(folder: Path, spec: TaggerSpec, ask: Ask, source: str | None = No
         raise TaggerError(
             f"{folder / WORDS_FILE}: its labels are not those of tagger.json. Take both from one training."
         )
-    form = spec.words if source is None else replace(spec.words, source=source)
-    return Asker(ask, form, own)
+    return Asker(ask, spec.words, own, source)
+
+
+def believed_source(named: str) -> str:
+    """Give the source that a tagger folder names, if it is one of ours or a file that is read as numbers.
+
+    A folder may be a stranger's, and is not to choose which model is fetched and run; only the user does that.
+    """
+    if named in PACKAGES:
+        return named
+    if not is_vector_file(named):
+        raise TaggerError(
+            f"the tagger's words come from the model {named!r}, and a tagger does not choose what is loaded. If you "
+            f"trust that model, name it yourself: --words {named} (in Python: words={named!r})."
+        )
+    if not Path(named).is_file():
+        raise WordError(
+            f"{named}: no such file, and the tagger's words come from it. If it has moved, name it with --words FILE "
+            "(in Python: words=FILE)."
+        )
+    return named
 
 
 def own_question(vectors: NDArray[np.float32], form: WordForm) -> Question:

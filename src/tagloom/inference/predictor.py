@@ -175,7 +175,8 @@ def load(folder: str | os.PathLike[str] | None = None, *, device: str = "auto", 
         device: "auto" runs an exported tagger in ONNX Runtime unless there is a GPU; "cpu", "cuda", … run it in torch
             where that is needed.
         words: Where the vectors of labels that were not trained come from, for a tagger of words whose own source has
-            moved; `tagloom.words` lists the kinds.
+            moved, or is a model (a folder, or owner/name), which a tagger alone cannot have loaded; `tagloom.words`
+            lists the kinds.
     """
     place = find_folder(folder)
     spec = read_spec(place)

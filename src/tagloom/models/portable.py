@@ -1,7 +1,8 @@
-"""A folder with no more than predicting needs, made from a run, and proved to give the run's scores."""
+"""A folder with no more than predicting needs, made from a run; weights in float16 are proved to score as its own."""
 
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,49 +21,60 @@ MAX_DIFFERENCE = 0.02  # of a score, from 0 to 1; with a frozen Lite0 photograph
 CHECKED_PICTURES = 8
 
 
-def write_portable(run: Path, out: Path, *, float16: bool = False) -> float:
+def write_portable(run: Path, out: Path, *, float16: bool = False) -> float | None:
     """Write `tagger.json`, `model.onnx` and the model card of a run to a folder of their own; no torch weights.
 
     `model.onnx` is the one that training wrote, or is made from the weights where there is none.
 
     Args:
         run: The tagger folder.
-        out: The folder to write; one that holds a tagger is refused.
+        out: The folder to write; one that holds a tagger, or a file that would be written over, is refused.
         float16: Store weights in float16: half the size, computed in float32 as before.
 
     Returns:
-        The largest difference between scores of the run's network and of the one written, on drawn pictures.
+        With `float16` the largest difference between scores of the run's network and of the one written, on drawn
+        pictures; None without it, where nothing was changed that could be compared.
 
     Raises:
         TaggerError: If scores differ too much; nothing is written then.
     """
     spec = read_spec(run)
-    if (out / SPEC_FILE).exists():
-        raise TagloomError(f"{out}: holds a tagger. Name another --out, or delete that one first.")
+    with_words = (run / WORDS_FILE).is_file()
+    _check_free(out, (ONNX_FILE, CARD_FILE, *([WORDS_FILE] if with_words else [])))
+    worst = None
     with tempfile.TemporaryDirectory(prefix="tagloom-export-") as place:
         whole, small = Path(place, "whole"), Path(place, "small")
         for folder in (whole, small):
             folder.mkdir()
             write_spec(spec, folder)
-            if (run / WORDS_FILE).is_file():
+            if with_words:
                 shutil.copyfile(run / WORDS_FILE, folder / WORDS_FILE)
         _float32_network(run, spec, whole / ONNX_FILE)
         if float16:
             store_in_float16(whole / ONNX_FILE, small / ONNX_FILE)
-        else:
-            shutil.copyfile(whole / ONNX_FILE, small / ONNX_FILE)
-        worst = _largest_difference(whole, small)
-        if not worst <= MAX_DIFFERENCE:  # so written that NaN is refused too
-            raise TaggerError(
-                f"{run}: with weights in float16 scores differ by up to {worst:.3f} (allowed {MAX_DIFFERENCE}), so "
-                "nothing was written. Export it without --float16."
-            )
-        stored = {"weights_stored_in": "float16", "scores_differ_by_at_most": round(worst, 6)} if float16 else {}
-        spec = replace(spec, data=spec.data | stored)
-        (small / CARD_FILE).write_text(model_card(spec), encoding="utf-8")
-        write_spec(spec, small)
-        _move(small, out)
+            worst = _largest_difference(whole, small)
+            if not worst <= MAX_DIFFERENCE:  # so written that NaN is refused too
+                raise TaggerError(
+                    f"{run}: with weights in float16 scores differ by up to {worst:.3f} (allowed {MAX_DIFFERENCE}), so "
+                    "nothing was written. Export it without --float16."
+                )
+            stored = {"weights_stored_in": "float16", "scores_differ_by_at_most": round(worst, 6)}
+            spec = replace(spec, data=spec.data | stored)
+        made = small if float16 else whole
+        (made / CARD_FILE).write_text(model_card(spec), encoding="utf-8")
+        write_spec(spec, made)
+        _move(made, out)
     return worst
+
+
+def _check_free(out: Path, names: Sequence[str]) -> None:
+    """Refuse a folder in which something would be written over; `--out .` is soon typed."""
+    if (out / SPEC_FILE).exists():
+        raise TagloomError(f"{out}: holds a tagger. Name another --out, or delete that one first.")
+    if taken := [name for name in names if (out / name).exists()]:
+        raise TagloomError(
+            f"{out}: holds a {' and a '.join(taken)} that would be written over. Name another --out, best a new folder."
+        )
 
 
 def _float32_network(run: Path, spec: TaggerSpec, path: Path) -> None:

@@ -1,6 +1,7 @@
 """The model card: a tagger's folder explained to the person who finds it."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from tagloom.inference.folder import TaggerSpec
@@ -21,8 +22,10 @@ def model_card(spec: TaggerSpec) -> str:
         "or `tagloom predict FOLDER photo.jpg`. With `model.onnx`, `pip install tagloom` is enough: no torch.\n"
     )
     if spec.words is not None:
+        place = Path(spec.words.source)
+        source = place.name if place.is_absolute() else spec.words.source  # folders of one machine tell nobody anything
         use += (
-            f"\nIt also scores labels that it was never trained on, by their words (`{spec.words.source}`): "
+            f"\nIt also scores labels that it was never trained on, by their words (`{source}`): "
             '`tagger.predict("photo.jpg", labels=["surfboard", "wedding"])`.\n'
         )
     return "\n".join([title, intro, use, _data(spec), _figures(spec), _classes(spec), _limits(spec)])

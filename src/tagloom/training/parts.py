@@ -27,6 +27,7 @@ from tagloom.training.views import PLAIN, View, views_to_learn_from
 
 Rows: TypeAlias = NDArray[np.int64]
 
+ALLOW_MORE = "--set data.max_broken=0.2"
 SCALE_IMAGES = 2048  # as many are enough for a mean and a deviation per channel
 
 
@@ -77,7 +78,7 @@ def cached_parts(
             device=device,
             stop=stop,
             view=view,
-            check=lambda errors: check_broken(errors, len(part), allowed, part.source),
+            check=lambda errors: check_broken(errors, len(part), allowed, part.source, ALLOW_MORE),
             progress=lambda done, total: log.work(label, done, total),
         )
         log.event("features", part=what, images=len(found.rows), computed=found.computed, view=str(view))
@@ -122,7 +123,7 @@ def image_parts(
 
     def readable_rows(part: LabelTable, what: str) -> Rows:
         errors = _unreadable(part, what, recipe, stop, log)
-        check_broken(errors, len(part), recipe.data.max_broken, part.source)
+        check_broken(errors, len(part), recipe.data.max_broken, part.source, ALLOW_MORE)
         broken.extend(error for _, error in errors)
         return np.setdiff1d(np.arange(len(part)), [row for row, _ in errors])
 

@@ -1,7 +1,7 @@
 """What a run was asked for, kept in its folder so that resuming needs nothing else."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -42,44 +42,44 @@ class RunPlan:
     export: bool = True
     distill: Distillation | None = None
 
+    def placed(self) -> "RunPlan":
+        """Give the plan with absolute paths: the run can be resumed, and is known, from any working directory."""
+        words = replace(self.recipe.words, source=place_of_source(self.recipe.words.source))
+        return replace(
+            self,
+            data=_place(self.data),
+            val=None if self.val is None else _place(self.val),
+            start=None if self.start is None else _place(self.start),
+            recipe=replace(self.recipe, words=words),
+        )
+
     def write(self, folder: Path) -> None:
         """Note the plan in the run's folder."""
-        content = {
-            # Absolute, so that the run can be resumed from any working directory.
-            "data": _place(self.data),
-            "val": None if self.val is None else _place(self.val),
-            "data_options": self.data_options,
-            "start": None if self.start is None else _place(self.start),
-            "classes": self.classes,
-            "images": self.images,
-            "export": self.export,
-            "distill": None if self.distill is None else asdict(self.distill),
-            "recipe": _placed(self.recipe),
-        }
         (folder / "recipe.yaml").write_text(self.recipe.to_yaml(), encoding="utf-8")
         with whole_file(folder / RUN_FILE) as partial:
-            partial.write_text(json.dumps(content, indent=1), encoding="utf-8")
+            partial.write_text(json.dumps(asdict(self.placed()), indent=1), encoding="utf-8")
 
     def check_same(self, wanted: "RunPlan") -> None:
         """Refuse to go on with anything but what this run was begun with."""
+        begun, asked = self.placed(), wanted.placed()
         pairs: list[tuple[str, Any, Any]] = [
-            ("the training table", _place(self.data), _place(wanted.data)),
-            ("--val", self.val and _place(self.val), wanted.val and _place(wanted.val)),
-            ("--data-option", self.data_options, wanted.data_options),
-            ("--start-from", self.start and _place(self.start), wanted.start and _place(wanted.start)),
-            ("the list of classes", self.classes, wanted.classes),
-            ("the choice of images", self.images, wanted.images),
-            ("writing model.onnx", self.export, wanted.export),
+            ("the training table", begun.data, asked.data),
+            ("--val", begun.val, asked.val),
+            ("--data-option", begun.data_options, asked.data_options),
+            ("--start-from", begun.start, asked.start),
+            ("the list of classes", begun.classes, asked.classes),
+            ("the choice of images", begun.images, asked.images),
+            ("writing model.onnx", begun.export, asked.export),
         ]
-        pairs.extend(_compared("distill", _plain(self.distill), _plain(wanted.distill)))
-        now, then = _placed(wanted.recipe), _placed(self.recipe)
+        pairs.extend(_compared("distill", _plain(begun.distill), _plain(asked.distill)))
+        then, now = begun.recipe.to_dict(), asked.recipe.to_dict()
         for part in then:
             pairs.extend(_compared(part, then[part], now[part]))
-        for name, before, asked in pairs:
-            if before != asked:
+        for name, before, after in pairs:
+            if before != after:
                 raise TagloomError(
                     f"--resume goes on with what the run was begun with, and {name} was {_short(before)}, not "
-                    f"{_short(asked)}. Leave it out, or begin another run with another --out."
+                    f"{_short(after)}. Leave it out, or begin another run with another --out."
                 )
 
     @staticmethod
@@ -108,13 +108,6 @@ class RunPlan:
 
 def _place(path: str) -> str:
     return str(Path(path).resolve())
-
-
-def _placed(recipe: Recipe) -> dict[str, Any]:
-    """Give a recipe as plain data, with a source of words that is found from any working directory."""
-    content = recipe.to_dict()
-    content["words"]["source"] = place_of_source(recipe.words.source)
-    return content
 
 
 def _plain(distill: Distillation | None) -> dict[str, Any] | None:

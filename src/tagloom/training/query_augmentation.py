@@ -10,11 +10,23 @@ not. Words have a mean square of 1, so both are drawn from N(0, 1).
 from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from tagloom.errors import RecipeError
 from tagloom.models.heads.query_head import QueryHead
 from tagloom.models.heads.readout import WordReadout
+from tagloom.recipe import WordSettings
 from tagloom.training.tasks import Batch, Forward, Loss
+
+
+def check_augmented(head: nn.Module, words: WordSettings) -> None:
+    """Refuse to vary the words of a head that takes none but its own; asked before minutes of reading pictures."""
+    takes_any = isinstance(head, QueryHead) and head.takes_words and not (words.random_queries and head.fixed_queries)
+    if words.augmented and not takes_any:
+        raise RecipeError(
+            "words.query_noise and words.random_queries need a head whose queries and readout take any words, such as "
+            "'ml-decoder-words'. Set both to 0."
+        )
 
 
 class AugmentedQueriesTask:

@@ -18,7 +18,7 @@ from torch import nn
 
 import tagloom
 from tagloom.data.table import LabelTable
-from tagloom.errors import RecipeError, TaggerError, TagloomError
+from tagloom.errors import TaggerError, TagloomError
 from tagloom.inference.folder import CARD_FILE, ONNX_FILE, SPEC_FILE, WORDS_FILE, TaggerSpec, WordForm, write_spec
 from tagloom.losses import create_loss
 from tagloom.models.export import export_onnx
@@ -38,7 +38,7 @@ from tagloom.training.mixing import MixedPicturesTask
 from tagloom.training.optimiser import create_optimiser
 from tagloom.training.parts import Parts, cached_parts, image_parts
 from tagloom.training.plan import RunPlan, check_options
-from tagloom.training.query_augmentation import AugmentedQueriesTask
+from tagloom.training.query_augmentation import AugmentedQueriesTask, check_augmented
 from tagloom.training.signals import StopRequest
 from tagloom.training.tables import Tables, load_tables
 from tagloom.training.tasks import Forward, Loss, SupervisedTask, Task
@@ -93,18 +93,13 @@ MakeTask: TypeAlias = Callable[[Materials], Task]
 
 def supervised(materials: Materials) -> Task:
     """Make the task of plain training, with words varied where the recipe asks for it."""
-    words, head = materials.words, materials.head
+    words = materials.words
     if not words.augmented:
         return SupervisedTask(materials.forward, materials.loss)
-    if not (isinstance(head, QueryHead) and head.takes_words) or (words.random_queries and head.fixed_queries):
-        raise RecipeError(
-            "words.query_noise and words.random_queries need a head whose queries and readout take any words, such as "
-            "'ml-decoder-words'. Set both to 0."
-        )
     return AugmentedQueriesTask(
         materials.forward,
         materials.loss,
-        head,
+        cast(QueryHead, materials.head),  # check_augmented saw to it
         noise=words.query_noise,
         random_queries=words.random_queries,
         random_present=words.random_label == "present",
@@ -152,6 +147,7 @@ def train(
         where = {"device": str(place), "host": socket.gethostname(), "process": os.getpid()}
         log.event("start", **size, **where, version=tagloom.__version__)
         network = first_network(plan, table.classes, cache_folder, log)
+        check_augmented(network.head, recipe.words)
         if recipe.task == "multi" and (np.diff(table.positive.indptr) == 1).all():
             log.say("[yellow]every image has exactly one label: did you mean --task single?[/]")
         make_parts = cached_parts if recipe.from_cache else image_parts
@@ -377,6 +373,7 @@ def _word_form(network: TaggerNetwork, recipe: Recipe) -> WordForm | None:
 
 def _identity(plan: RunPlan, tables: Tables) -> str:
     """Name a run by all that decides its result, so that no checkpoint is taken up by another."""
+    plan = plan.placed()  # as it is read back when the run is resumed
     distill = None if plan.distill is None else asdict(plan.distill)
     choices = [plan.recipe.to_dict(), plan.start or "", plan.classes, plan.images, distill]
     digest = hashlib.blake2b(json.dumps(choices, sort_keys=True).encode(), digest_size=16)

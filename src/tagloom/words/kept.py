@@ -1,7 +1,8 @@
 """Vectors kept on disk, so that no label is encoded twice by the same source.
 
-A source has a folder, and every call that encoded something leaves one file in it. Files are written by renaming, so
-processes cannot harm each other. The folder only saves time: what cannot be read or written there is encoded again.
+A source has a folder, and every call that encoded something leaves one file in it; many files are merged into one.
+Files are written by renaming, so processes cannot harm each other. The folder only saves time: what cannot be read or
+written there is encoded again.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from tagloom.errors import WordError
 from tagloom.words.tables import LabelVectors, read_vectors, write_vectors
 
+MANY = 16  # files, above which they are merged
 ENCODING = 1  # raised with every change to how labels become vectors
 
 
@@ -45,5 +47,26 @@ class KeptVectors:
         """Keep vectors (n, d_w), where that is possible."""
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
-            path = self.folder / f"{uuid.uuid4().hex}.safetensors"
-            write_vectors(path, LabelVectors(tuple(labels), vectors))
+            self._write(LabelVectors(tuple(labels), vectors))
+            files = list(self.folder.glob("*.safetensors"))
+            if len(files) > MANY:
+                self._merge(files)
+
+    def _merge(self, files: Sequence[Path]) -> None:
+        """Put files into one.
+
+        Each process removes only what it has read and written anew, and what is damaged, so that nothing is lost when
+        several merge at once. A reader whose file goes away under it encodes some labels again.
+        """
+        rows = dict[str, NDArray[np.float32]]()
+        for path in files:
+            with suppress(WordError):
+                rows |= dict(zip(*read_vectors(path), strict=True))
+        if len({row.shape for row in rows.values()}) != 1:
+            return  # a file of somebody else's
+        self._write(LabelVectors(tuple(rows), np.stack(list(rows.values()))))
+        for path in files:
+            path.unlink(missing_ok=True)
+
+    def _write(self, table: LabelVectors) -> None:
+        write_vectors(self.folder / f"{uuid.uuid4().hex}.safetensors", table)

@@ -37,7 +37,7 @@ def open_source(name: str) -> WordSource:
     path = Path(name)
     if name in PACKAGES:
         return _package(name)
-    if path.name.lower().endswith((*text.SUFFIXES, *tables.SUFFIXES)):
+    if is_vector_file(name):
         if not path.is_file():
             raise WordError(f"{path}: no such file. Give a file of word vectors, or one of {', '.join(PACKAGES)}.")
         given = path.name.lower().endswith(tables.SUFFIXES)
@@ -51,6 +51,11 @@ def open_source(name: str) -> WordSource:
         unknown_name("source of words", name, PACKAGES)
         + "; or a .txt, .vec, .npz or .safetensors file, a folder or owner/name of a sentence-transformers model"
     )
+
+
+def is_vector_file(name: str) -> bool:
+    """Whether a name is that of a file of vectors, which is read as numbers and text and can run nothing."""
+    return Path(name).name.lower().endswith((*text.SUFFIXES, *tables.SUFFIXES))
 
 
 def place_of_source(name: str) -> str:
