@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 
 from tagloom.cli import app, main
-from tagloom.recipe import HEAD_NAMES, load_recipe, recipe_names
+from tagloom.recipe import load_recipe, recipe_names
+from tagloom.recipe_parts import HEAD_NAMES
 
 
 def run(

@@ -17,7 +17,7 @@ from tagloom.models.backbone import create_backbone
 from tagloom.models.export import export_onnx
 from tagloom.models.heads import HEADS, create_head, head_options, needs_words
 from tagloom.models.tagger import TaggerNetwork
-from tagloom.recipe import HEAD_NAMES
+from tagloom.recipe_parts import HEAD_NAMES
 
 CHANNELS = 8
 STAGE_CHANNELS = [4, 6, 10]

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from tagloom.errors import RecipeError
 from tagloom.models.heads.query_head import QueryHead
 from tagloom.models.heads.readout import WordReadout
-from tagloom.recipe import WordSettings
+from tagloom.recipe_parts import WordSettings
 from tagloom.training.tasks import Batch, Forward, Loss
 
 

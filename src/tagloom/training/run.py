@@ -27,7 +27,8 @@ from tagloom.models.heads.query_head import QueryHead
 from tagloom.models.heads.readout import WordReadout
 from tagloom.models.start import start_from
 from tagloom.models.tagger import TaggerNetwork, build_network, count_parameters, pick_device, save_weights
-from tagloom.recipe import Recipe, WordSettings
+from tagloom.recipe import Recipe
+from tagloom.recipe_parts import WordSettings
 from tagloom.report.card import model_card
 from tagloom.training.batches import Batches, ImageBatches
 from tagloom.training.checkpoint import CHECKPOINT_FOLDER, CheckpointStore
