@@ -9,8 +9,6 @@ import pytest
 
 from tagloom.errors import RecipeError
 from tagloom.recipe import (
-    HEAD_NAMES,
-    LOSS_NAMES,
     Recipe,
     for_task,
     load_recipe,
@@ -19,6 +17,7 @@ from tagloom.recipe import (
     recipe_names,
     recipe_text,
 )
+from tagloom.recipe_parts import HEAD_NAMES, LOSS_NAMES
 from tagloom.settings import read_yaml
 
 
