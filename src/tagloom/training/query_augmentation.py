@@ -1,10 +1,10 @@
 """Query augmentations: training against other words than the classes' own, so that unseen words are met with sense.
 
 From ML-Decoder (Ridnik et al., 2021, section 2.3.3 and Figure 8). Noise: a small random change of every word, anew for
-each batch. Random queries: words drawn at random are asked beside the classes'. The paper gives them "a positive ground
-truth label signifying 'random'"; by the letter, what they ask for is present in every image. That taught heads to say
-yes to what they do not know, and cost seen and unseen labels alike (docs/results.md); "absent" is the form that did
-not. Words have a mean square of 1, so both are drawn from N(0, 1).
+each batch. Random queries: words drawn at random are asked beside the classes'. The paper calls their label "random"
+and positive; by the letter, what they ask for is present in every image. That taught heads to say yes to what they do
+not know, and cost seen and unseen labels alike (docs/results.md); "absent" costs less. Words have a mean square of 1,
+so both are drawn from N(0, 1).
 """
 
 from typing import cast
