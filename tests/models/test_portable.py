@@ -1,13 +1,14 @@
 """An exported folder holds what predicting needs, scores as the run does, and is not written otherwise."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tagloom.data.scenes import draw_scene
 from tagloom.errors import TaggerError, TagloomError
-from tagloom.inference.folder import read_spec
+from tagloom.inference.folder import read_spec, write_spec
 from tagloom.inference.predictor import load
 from tagloom.models import portable
 from tagloom.models.portable import write_portable
@@ -81,3 +82,12 @@ def test_a_tagger_of_words_takes_its_words_along(word_run, tmp_path):
     asked = ["anchor", "golden heart"]
     ours, theirs = (load(folder).scores(picture, labels=asked) for folder in (tmp_path / "out", word_run))
     np.testing.assert_allclose(ours, theirs, atol=0.01)
+
+
+def test_where_tables_lay_on_the_machine_of_training_is_not_handed_on(untrained_run, tmp_path):
+    run = shutil.copytree(untrained_run, tmp_path / "run")
+    spec = read_spec(run)
+    write_spec(replace(spec, data=spec.data | {"training_table": "/home/alice/coco/train.csv"}), run)
+    write_portable(run, tmp_path / "out")
+    assert read_spec(tmp_path / "out").data == spec.data | {"training_table": "coco/train.csv"}
+    assert "alice" not in (tmp_path / "out" / "README.md").read_text()

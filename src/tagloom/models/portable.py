@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,7 @@ def write_portable(run: Path, out: Path, *, float16: bool = False) -> float | No
         TaggerError: If scores differ too much; nothing is written then.
     """
     spec = read_spec(run)
+    spec = replace(spec, data={name: _shortened(value) for name, value in spec.data.items()})
     with_words = (run / WORDS_FILE).is_file()
     _check_free(out, (ONNX_FILE, CARD_FILE, *([WORDS_FILE] if with_words else [])))
     worst = None
@@ -65,6 +67,13 @@ def write_portable(run: Path, out: Path, *, float16: bool = False) -> float | No
         write_spec(spec, made)
         _move(made, out)
     return worst
+
+
+def _shortened(value: Any) -> Any:
+    """Cut a path of one machine to its last two parts: the rest tells others nothing, and is nobody's business."""
+    if isinstance(value, str) and Path(value).is_absolute():
+        return "/".join(Path(value).parts[-2:])
+    return value
 
 
 def _check_free(out: Path, names: Sequence[str]) -> None:
