@@ -8,7 +8,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from tagloom import ready
 from tagloom.cache_folder import default_cache_folder
 from tagloom.data import load_table
 from tagloom.data.scenes import SceneSettings, write_scenes
@@ -30,7 +29,7 @@ SETTINGS = SceneSettings(object_size=(0.15, 0.6), things_per_picture=(1, 4))  # 
 
 
 def run_demo(out: Path, *, images: int, console: Console) -> float:
-    """Show the ready tagger, if there is one; then draw the embedded data set, train on it, score, and show its tags.
+    """Show the ready tagger; then draw the embedded data set, train on it, score, and show its tags.
 
     Args:
         out: Folder for everything; running it again starts again with the same pictures.
@@ -40,8 +39,7 @@ def run_demo(out: Path, *, images: int, console: Console) -> float:
     Returns:
         mAP on the test part, in percent.
     """
-    if ready.is_there():
-        _show_ready(out / "ready.png", console)
+    _show_ready(out / "ready.png", console)
     scenes, run, sheet = out / "scenes", out / "tagger", out / "tags.png"
     console.print("[bold]1. Drawing pictures[/] of 24 kinds of things, up to four in each, with their labels")
     part = max(images // 4, 10)
