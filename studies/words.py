@@ -59,7 +59,7 @@ COLUMNS = {
 }
 THREE, ONE = (0, 1, 2), (0,)
 SMALL = ("head.options.width=128", "training.epochs=8")
-NO_NOISE, RANDOM = "words.query_noise=0", "words.random_queries=8"
+NO_NOISE, NOISE, RANDOM = "words.query_noise=0", "words.query_noise=0.1", "words.random_queries=8"
 BY_THE_LETTER = ("words.random_queries=2", "words.random_label=present")  # more drown the labels of an image
 GROUPED = (
     "head.name=ml-decoder-words-grouped",
@@ -90,14 +90,15 @@ class Row:
 
 TABLE_3 = [
     Row("no augmentation", (NO_NOISE,), THREE),
-    Row("noise", (), THREE),
+    Row("noise", (NOISE,), THREE),
     Row("random query", (NO_NOISE, RANDOM), THREE),
-    Row("both", (RANDOM,), THREE),
+    Row("both", (NOISE, RANDOM), THREE),
 ]
 COCO_ROWS = [
     *TABLE_3,
+    Row("noise 0.3, as in quick-words", (), THREE),
     Row("random query, present", (NO_NOISE, *BY_THE_LETTER)),
-    Row("grouped, both", (*GROUPED, RANDOM)),
+    Row("grouped, both", (*GROUPED, NOISE, RANDOM)),
     Row("grouped, words and words", (*GROUPED, NO_NOISE)),
     Row("grouped, words and learned", (*GROUPED, NO_NOISE, "head.options.readout=group"), classes="masked"),
     Row("grouped, words and learned shared", (*GROUPED, NO_NOISE, "head.options.readout=shared")),
