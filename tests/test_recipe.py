@@ -327,6 +327,5 @@ def test_turning_to_single_labels_takes_the_calibration_that_a_softmax_knows():
 
 
 def test_turning_to_single_labels_asks_no_random_queries():
-    words = load_recipe("quick-words").words
-    assert words.random_queries > 0
-    assert for_task(load_recipe("quick-words"), "single").words == dataclasses.replace(words, random_queries=0)
+    asking = override(load_recipe("quick-words"), ["words.random_queries=8"])
+    assert for_task(asking, "single").words == dataclasses.replace(asking.words, random_queries=0)

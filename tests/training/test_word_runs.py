@@ -107,7 +107,7 @@ def test_augmentations_are_refused_where_they_cannot_be(glove, scenes, tmp_path,
     with pytest.raises(RecipeError, match="random_queries"):
         override(recipe_of(glove, "ml-decoder-words", both), ["loss.options.weights=[1.0]"])
     with pytest.raises(RecipeError, match="random_queries"):
-        override(load_recipe("quick-words"), ["task=single", "loss.name=cross-entropy"])
+        override(recipe_of(glove, "ml-decoder-words", both), ["task=single", "loss.name=cross-entropy"])
     plan = RunPlan(
         str(scenes / "train.csv"), None, recipe_of(glove, "ml-decoder-words", both), distill=Distillation(1, k=2)
     )
