@@ -14,10 +14,8 @@ test: test-core
 # The small install: everything that must work where there is no torch.
 test-core: $(VENV)/.ready $(CORE)/.ready
 	$(CORE)/bin/python -c "import importlib.util as u; assert u.find_spec('torch') is None"
-	$(CORE)/bin/python -m pytest -m "not slow" tests/data tests/report tests/test_metrics.py \
-		tests/inference/test_thresholds.py tests/inference/test_comparison.py tests/inference/test_resampling.py \
-		tests/inference/test_calibration.py tests/test_reliability.py tests/test_settings.py tests/test_zeroshot.py \
-		tests/words tests/core
+	$(CORE)/bin/python -m pytest -m "not slow" tests/core tests/data tests/evaluation/test_bootstrap.py \
+		tests/evaluation/test_compare.py tests/metrics tests/recipe/test_filling.py tests/report tests/scoring tests/words
 
 lint: $(VENV)/.ready
 	$(VENV)/bin/ruff check .

@@ -17,20 +17,21 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from tagloom.cores import usable_cores
 from tagloom.data import load_table
 from tagloom.data.reading import read_pictures
 from tagloom.data.table import LabelTable
-from tagloom.data.transforms import Preprocess
 from tagloom.data.writing import write_table
-from tagloom.inference.onnx import OnnxNetwork, usable_cores
-from tagloom.models.tagger import build_network
+from tagloom.models.network import build_network
 from tagloom.recipe import load_recipe, override
-from tagloom.training.extract import extract_features, extractor_key
+from tagloom.recipe.pictures import Preprocess
+from tagloom.tagger.onnx_runner import OnnxNetwork
+from tagloom.training.features.extract import extract_features, extractor_key
+from tagloom.training.features.views import PLAIN
 from tagloom.training.log import LOG_FILE
 from tagloom.training.plan import RunPlan
 from tagloom.training.run import train
 from tagloom.training.signals import StopRequest
-from tagloom.training.views import PLAIN
 from timing import best_seconds
 
 EPOCHS = 30

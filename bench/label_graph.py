@@ -14,7 +14,7 @@ import numpy as np
 import sklearn.cluster  # noqa: F401 - imported here, so that its memory and time are not counted as ours
 from scipy.sparse import csr_array
 
-from tagloom.labelgraph import partition
+from tagloom.labels.graph import partition
 
 
 def draw_table(images: int, labels: int, blocks: int, per_image: int) -> "csr_array[np.bool_, tuple[int, int]]":

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.sparse import csc_array
 from sklearn.metrics import average_precision_score
 
-from tagloom.inference.thresholds import choose_thresholds
 from tagloom.metrics import average_precision, score
+from tagloom.scoring.thresholds import choose_thresholds
 
 
 def make_scores(images: int, classes: int, seed: int = 0) -> tuple[np.ndarray, csc_array]:

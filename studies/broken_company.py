@@ -18,8 +18,8 @@ from distillation import TABLE_3
 from runner import run_study
 from tagloom.data import load_table
 from tagloom.data.scenes import write_scenes
-from tagloom.inference.evaluation import evaluate
-from tagloom.inference.predictor import load
+from tagloom.evaluation.evaluate import evaluate
+from tagloom.predict.tagger import load
 
 
 def main() -> None:

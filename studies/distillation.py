@@ -13,7 +13,7 @@ rows check it. Seconds include the teachers'. Variants that have teachers in com
 from command import study
 from runner import Variant
 from sharing import PRINTED, SMALL
-from tagloom.distill_settings import Distillation
+from tagloom.recipe.distillation import Distillation
 
 ONE = (0,)
 RECIPE = "quick-ml-decoder"

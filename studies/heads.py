@@ -12,7 +12,7 @@ import json
 from command import study
 from runner import Variant
 from tagloom.data import load_table
-from tagloom.labelgraph import partition
+from tagloom.labels.graph import partition
 
 SMALL = ("head.options.width=256", "head.options.feed_forward=512", "head.options.feature_dropout=0.5")
 

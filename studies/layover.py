@@ -14,7 +14,7 @@ from rich.console import Console
 from command import study
 from runner import Outcome, Variant
 from tagloom.data import load_table
-from tagloom.explain.mixing import mixing_amounts
+from tagloom.explain.layover import mixing_amounts
 
 PAPER = ("training.select=last", "thresholds.aim=fixed")
 METRICS = ("mAP", "CP", "CR", "CF1", "OP", "OR", "OF1")

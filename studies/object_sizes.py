@@ -21,9 +21,9 @@ from runner import Variant, run_study
 from tagloom.data import load_table
 from tagloom.data.scenes import write_scenes
 from tagloom.data.table import LabelTable
-from tagloom.inference.evaluation import evaluate
-from tagloom.inference.predictor import load
+from tagloom.evaluation.evaluate import evaluate
 from tagloom.metrics import average_precision
+from tagloom.predict.tagger import load
 
 PARTS = ("small", "middle", "large")
 VARIANTS = [Variant("linear probe", "quick-gap"), *STAGES, *TUNED]

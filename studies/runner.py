@@ -15,14 +15,14 @@ from pathlib import Path
 from rich.console import Console
 
 from tagloom.cache_folder import default_cache_folder
-from tagloom.distill_settings import Distillation
-from tagloom.inference.folder import SPEC_FILE, read_spec
 from tagloom.recipe import load_recipe, override
-from tagloom.training.distill import distill
+from tagloom.recipe.distillation import Distillation
+from tagloom.tagger.spec import SPEC_FILE, read_spec
+from tagloom.training.distill.run import distill
+from tagloom.training.distill.teachers import TEACHERS_FOLDER
 from tagloom.training.log import LOG_FILE
 from tagloom.training.plan import RUN_FILE, RunPlan
 from tagloom.training.run import train
-from tagloom.training.teachers import TEACHERS_FOLDER
 
 
 @dataclass(frozen=True)

@@ -33,14 +33,14 @@ from rich.console import Console
 
 from tagloom.cache_folder import default_cache_folder
 from tagloom.data import load_table
-from tagloom.data.label_split import LabelSplit, read_split
 from tagloom.data.scenes import SceneSettings, unseen_pairs, write_scenes
 from tagloom.data.table import LabelTable
-from tagloom.inference.evaluation import evaluate_split
-from tagloom.inference.folder import SPEC_FILE
-from tagloom.inference.predictor import load
+from tagloom.evaluation.evaluate import evaluate_split
+from tagloom.labels.split import LabelSplit, read_split
 from tagloom.metrics import zero_shot_score
+from tagloom.predict.tagger import load
 from tagloom.recipe import load_recipe, override
+from tagloom.tagger.spec import SPEC_FILE
 from tagloom.training.plan import RUN_FILE, RunPlan
 from tagloom.training.run import train
 from tagloom.words import encode_labels

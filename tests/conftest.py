@@ -62,11 +62,11 @@ def untrained_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("torch")
     import torch
 
-    from tagloom.data.transforms import Preprocess
-    from tagloom.inference.calibration import Calibration
-    from tagloom.inference.folder import TaggerSpec, write_spec
-    from tagloom.models.export import export_onnx
-    from tagloom.models.tagger import build_network, save_weights
+    from tagloom.models.network import build_network, save_weights
+    from tagloom.models.onnx_export import export_onnx
+    from tagloom.recipe.pictures import Preprocess
+    from tagloom.scoring.calibration import Calibration
+    from tagloom.tagger.spec import TaggerSpec, write_spec
 
     torch.manual_seed(0)
     out = tmp_path_factory.mktemp("runs") / "untrained"

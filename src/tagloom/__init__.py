@@ -10,17 +10,17 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from tagloom.data import load_table
-    from tagloom.inference.predictor import Tag, Tagger, load
     from tagloom.models.attach import attach_head
     from tagloom.models.backbone import create_backbone
     from tagloom.models.heads import create_head
+    from tagloom.predict.tagger import Tag, Tagger, load
 
 __all__ = ["Tag", "Tagger", "attach_head", "create_backbone", "create_head", "load", "load_table"]
 
 _HOMES = {
-    "load": "tagloom.inference.predictor",
-    "Tagger": "tagloom.inference.predictor",
-    "Tag": "tagloom.inference.predictor",
+    "load": "tagloom.predict.tagger",
+    "Tagger": "tagloom.predict.tagger",
+    "Tag": "tagloom.predict.tagger",
     "load_table": "tagloom.data",
     "create_backbone": "tagloom.models.backbone",
     "attach_head": "tagloom.models.attach",

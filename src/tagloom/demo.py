@@ -11,14 +11,12 @@ from rich.markup import escape
 from tagloom.cache_folder import default_cache_folder
 from tagloom.data import load_table
 from tagloom.data.scenes import SceneSettings, write_scenes
-from tagloom.inference.evaluation import Evaluation, evaluate
-from tagloom.inference.folder import RUN_FILE
-from tagloom.inference.predictor import Tagger, load
+from tagloom.evaluation.evaluate import Evaluation, evaluate
+from tagloom.predict.tagger import Tagger, load
 from tagloom.recipe import load_recipe
 from tagloom.report.contact_sheet import contact_sheet
 from tagloom.report.metrics import render_metrics
-from tagloom.training.plan import RunPlan
-from tagloom.training.run import train
+from tagloom.tagger.spec import RUN_FILE
 
 SHOWN_PICTURES = 16
 _PHOTOGRAPHS = {
@@ -39,6 +37,9 @@ def run_demo(out: Path, *, images: int, console: Console) -> float:
     Returns:
         mAP on the test part, in percent.
     """
+    from tagloom.training.plan import RunPlan
+    from tagloom.training.run import train
+
     _show_ready(out / "ready.png", console)
     scenes, run, sheet = out / "scenes", out / "tagger", out / "tags.png"
     console.print("[bold]1. Drawing pictures[/] of 24 kinds of things, up to four in each, with their labels")

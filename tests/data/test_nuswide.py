@@ -3,8 +3,8 @@
 import pytest
 
 from tagloom.data import load_table
-from tagloom.data.label_split import read_split
 from tagloom.errors import DataError
+from tagloom.labels.split import read_split
 
 ROWS = """filepath,label,split_name
 images/1.jpg,"[sky, water]",train

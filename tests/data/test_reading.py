@@ -11,8 +11,9 @@ from PIL import Image
 
 from tagloom.data.images import open_image
 from tagloom.data.reading import check_broken, read_pictures, work_on_pictures
-from tagloom.data.transforms import Augment, Preprocess, augment, decode_size, prepare
+from tagloom.data.transforms import augment, decode_size, prepare
 from tagloom.errors import DataError, ImageError
+from tagloom.recipe.pictures import Augment, Preprocess
 
 PREPROCESS = Preprocess(size=32)
 

@@ -12,8 +12,9 @@ from PIL import Image
 
 from tagloom.data import transforms
 from tagloom.data.images import open_image
-from tagloom.data.transforms import Augment, Preprocess, augment, decode_size, prepare, sample_rng
+from tagloom.data.transforms import augment, decode_size, prepare, sample_rng
 from tagloom.errors import RecipeError
+from tagloom.recipe.pictures import Augment, Preprocess
 
 EVERYTHING = Augment(flip=0.5, randaugment_ops=2, cutout=0.5, crop_scale=(0.3, 1.0))
 
@@ -206,14 +207,14 @@ def test_translation_moves_by_the_share_asked_for() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"size": "224"}, "size must be a whole number"),
-        ({"size": True}, "size must be a whole number"),
-        ({"size": 10**9}, "size must be a whole number from 32 to 4096"),
-        ({"size": "9" * 10_000}, "found '999"),
+        ({"size": "224"}, "it must be a whole number"),
+        ({"size": True}, "it must be a whole number"),
+        ({"size": 10**9}, "it must be a whole number from 32 to 4096"),
+        ({"size": "9" * 10_000}, "is '999"),
         ({"fit": "squeze"}, "did you mean 'squeeze'"),
         ({"fit": ["crop"]}, "unknown fit"),
-        ({"crop_share": float("nan")}, "crop_share must be a number"),
-        ({"crop_share": 0}, "crop_share must be a number"),
+        ({"crop_share": float("nan")}, "it must be a number"),
+        ({"crop_share": 0}, "it must be a number"),
         ({"interpolation": None}, "unknown interpolation"),
     ],
 )

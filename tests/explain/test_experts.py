@@ -15,9 +15,9 @@ from tagloom.data.images import find_images, open_image
 from tagloom.data.transforms import prepare
 from tagloom.errors import TaggerError
 from tagloom.explain.experts import expert_load
-from tagloom.inference.folder import read_spec
-from tagloom.models.tagger import load_network
+from tagloom.models.network import load_network
 from tagloom.recipe import recipe_from_dict
+from tagloom.tagger.spec import read_spec
 from tagloom.training.plan import RunPlan
 from tagloom.training.run import train
 

@@ -11,13 +11,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from tagloom.errors import RecipeError
-from tagloom.inference.onnx import OnnxNetwork
 from tagloom.losses import asymmetric_loss
 from tagloom.models.backbone import create_backbone
-from tagloom.models.export import export_onnx
 from tagloom.models.heads import HEADS, create_head, head_options, needs_words
-from tagloom.models.tagger import TaggerNetwork
-from tagloom.recipe_parts import HEAD_NAMES
+from tagloom.models.network import TaggerNetwork
+from tagloom.models.onnx_export import export_onnx
+from tagloom.recipe.parts import HEAD_NAMES
+from tagloom.tagger.onnx_runner import OnnxNetwork
 
 CHANNELS = 8
 STAGE_CHANNELS = [4, 6, 10]

@@ -15,18 +15,19 @@ from torch import Tensor, nn
 
 import tagloom
 from tagloom.data.images import open_image
-from tagloom.data.transforms import Preprocess, prepare
+from tagloom.data.transforms import prepare
 from tagloom.errors import RecipeError, TagloomError
-from tagloom.inference.folder import TaggerSpec
 from tagloom.losses import soft_margin_loss
 from tagloom.models.cost import tagger_cost
-from tagloom.models.export import export_onnx
 from tagloom.models.heads import create_head, head_options
 from tagloom.models.heads.pooling import POOLING_NAMES, POOLINGS, choose_poolings, flatten_pool, mean_pool
-from tagloom.models.tagger import TaggerNetwork, build_network, load_network, save_weights
-from tagloom.training.extract import extract_features, extractor_key
+from tagloom.models.network import TaggerNetwork, build_network, load_network, save_weights
+from tagloom.models.onnx_export import export_onnx
+from tagloom.recipe.pictures import Preprocess
+from tagloom.tagger.spec import TaggerSpec
+from tagloom.training.features.extract import extract_features, extractor_key
+from tagloom.training.features.views import PLAIN
 from tagloom.training.signals import StopRequest
-from tagloom.training.views import PLAIN
 
 CHANNELS, CLASSES, BATCH = 6, 5, 3
 STAGE_CHANNELS = [2, 3, 4]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tagloom.errors import RecipeError
-from tagloom.grouping import partition
+from tagloom.labels.groups import partition
 from tagloom.losses import asymmetric_loss
 from tagloom.models.heads import create_head
 from tagloom.models.heads.attention import sine_positions

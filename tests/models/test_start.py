@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from tagloom.errors import TaggerError
-from tagloom.inference.folder import read_spec
+from tagloom.models.network import TaggerNetwork, build_network, load_network
 from tagloom.models.start import start_from
-from tagloom.models.tagger import TaggerNetwork, build_network, load_network
+from tagloom.tagger.spec import read_spec
 
 
 def network(classes: int, *, backbone: str = "tf_efficientnet_lite0", head: str = "gap") -> TaggerNetwork:

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from tagloom.inference.comparison import Change, Comparison, Gap, Interval
+from tagloom.evaluation.compare import Change, Comparison, Gap, Interval
 from tagloom.report.comparison import render_comparison
 
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from tagloom.errors import DataError, MissingExtraError, TagloomError
-from tagloom.inference.comparison import Change, Comparison, Gap, Interval
+from tagloom.evaluation.compare import Change, Comparison, Gap, Interval
 from tagloom.report import comparison_chart, drawing, heatmap
 from tagloom.report.comparison_chart import draw_comparison
 from tagloom.report.drawing import check_drawable

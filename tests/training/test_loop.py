@@ -13,14 +13,14 @@ from torch import nn
 
 from tagloom.data.table import LabelTable
 from tagloom.losses import create_loss
-from tagloom.training.batches import FeatureBatches
-from tagloom.training.cache import FeatureCache
 from tagloom.training.checkpoint import CheckpointError, CheckpointStore
+from tagloom.training.features.batches import FeatureBatches
+from tagloom.training.features.cache import FeatureCache
 from tagloom.training.log import RunLog
 from tagloom.training.loop import LoopSettings, TrainingError, fit
 from tagloom.training.optimiser import create_optimiser
 from tagloom.training.signals import Interrupted, StopRequest
-from tagloom.training.tasks import SupervisedTask
+from tagloom.training.tasks.supervised import SupervisedTask
 
 CPU = torch.device("cpu")
 COUNT, WIDTH, CLASSES = 26, 6, 3

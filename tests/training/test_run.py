@@ -17,16 +17,16 @@ from safetensors.torch import load_file
 
 from tagloom.data import load_table
 from tagloom.errors import DataError, RecipeError, TaggerError, TagloomError
-from tagloom.inference.calibration import to_scores
-from tagloom.inference.evaluation import evaluate
-from tagloom.inference.folder import read_spec
-from tagloom.inference.predictor import load
+from tagloom.evaluation.evaluate import evaluate
 from tagloom.metrics import score
+from tagloom.predict.tagger import load
 from tagloom.recipe import recipe_from_dict
-from tagloom.training import parts as parts_module
+from tagloom.scoring.calibration import to_scores
+from tagloom.tagger.spec import read_spec
 from tagloom.training import run as run_module
-from tagloom.training.batches import ImageBatches
 from tagloom.training.checkpoint import CheckpointError
+from tagloom.training.features import prepare as parts_module
+from tagloom.training.features.batches import ImageBatches
 from tagloom.training.plan import RUN_FILE, RunPlan
 from tagloom.training.run import _identity, train
 from tagloom.training.signals import StopRequest

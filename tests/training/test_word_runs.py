@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from tagloom.data.scenes import scene_classes
-from tagloom.distill_settings import Distillation
 from tagloom.errors import RecipeError, TagloomError
-from tagloom.inference.folder import read_spec
-from tagloom.inference.predictor import load
-from tagloom.models.tagger import load_network
+from tagloom.models.network import load_network
+from tagloom.predict.tagger import load
 from tagloom.recipe import load_recipe, override, recipe_from_dict
+from tagloom.recipe.distillation import Distillation
+from tagloom.tagger.spec import read_spec
 from tagloom.training import run as run_module
-from tagloom.training.distill import distill
+from tagloom.training.distill.run import distill
 from tagloom.training.plan import RunPlan, check_options
 from tagloom.training.run import train
 from tagloom.words import encode_labels
-from tagloom.words.tables import read_vectors
+from tagloom.words.vector_files import read_vectors
 
 UNSEEN = ("anchor", "car", "heart", "tree")
 SIZES = {"width": 16, "feed_forward": 16, "attention_heads": 2}

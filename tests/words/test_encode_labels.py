@@ -9,9 +9,9 @@ import pytest
 
 from tagloom.errors import MissingExtraError, TagloomError, WordError
 from tagloom.words import encode_labels, sources
-from tagloom.words.kept import MANY, KeptVectors
+from tagloom.words.cache import MANY, KeptVectors
 from tagloom.words.sources import WordSource, open_source, place_of_source
-from tagloom.words.tables import LabelVectors, write_vectors
+from tagloom.words.vector_files import LabelVectors, write_vectors
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from tagloom.errors import TagloomError
 from tagloom.terminal import open_console, warn
 
 if TYPE_CHECKING:
-    from tagloom.distill_settings import Distillation
     from tagloom.recipe import Recipe
+    from tagloom.recipe.distillation import Distillation
 
 Parts = Annotated[int | None, typer.Option("--k", help="Parts, and so teachers, per kind; 5 by default.", min=1)]
 
@@ -36,8 +36,8 @@ def partition(
 
     Prints for each part its labels, and how near they are to each other and to the labels of other parts.
     """
-    from tagloom.labelgraph import affinity
-    from tagloom.labelgraph import partition as part_labels
+    from tagloom.labels.graph import affinity
+    from tagloom.labels.graph import partition as part_labels
     from tagloom.report.drawing import check_drawable
     from tagloom.report.partition import PartReport, draw_parts, render_parts
 
@@ -105,7 +105,7 @@ def distill(
     Stop it at any time with Ctrl-C and go on with --resume; teachers that are finished are kept.
     """
     with needs_train("distilling"):
-        from tagloom.training.distill import distill as run_distillation
+        from tagloom.training.distill.run import distill as run_distillation
     from tagloom.cache_folder import default_cache_folder
     from tagloom.recipe import load_recipe, override
     from tagloom.training.plan import RunPlan
@@ -149,8 +149,8 @@ def _teachers(
     begun: "Distillation | None", recipe: "Recipe", given: dict[str, Any], weights: list[str]
 ) -> "Distillation":
     """Join what was given with what the run was begun with, or else with the recipe's choices, or the defaults."""
-    from tagloom.distill_settings import Distillation
-    from tagloom.training.teachers import teacher_epochs
+    from tagloom.recipe.distillation import Distillation
+    from tagloom.training.distill.teachers import teacher_epochs
 
     wanted = {name: value for name, value in given.items() if value is not None}
     base = (

@@ -31,14 +31,14 @@ def compare(
     data_option: DataOptions = None,
 ) -> None:
     """Compare two taggers on a labelled table: which labels gained, which lost, together or at each other's cost."""
-    from tagloom.inference.comparison import (
+    from tagloom.evaluation.compare import (
         compare_taggers,
         comparison_to_dict,
         cross_label_gaps,
         read_pair,
         shared_classes,
     )
-    from tagloom.inference.predictor import load
+    from tagloom.predict.tagger import load
     from tagloom.report.comparison import render_comparison
     from tagloom.report.comparison_chart import draw_comparison
     from tagloom.report.drawing import check_drawable
@@ -92,7 +92,7 @@ def explain(
         raise TagloomError("say what to explain: tagloom explain --experts RUN DATA")
     with needs_train("looking inside a tagger"):
         from tagloom.explain.experts import expert_load
-    from tagloom.inference.predictor import find_folder
+    from tagloom.predict.tagger import find_folder
     from tagloom.report.drawing import check_drawable
     from tagloom.report.experts import draw_experts, render_experts
 
@@ -128,8 +128,8 @@ def hard(
     Of a layover tagger it also shows α, how much of its intermediate stages it mixes in, for each image and as a mean
     over the true images of each class.
     """
-    from tagloom.inference.hard import find_hard
-    from tagloom.inference.predictor import find_folder, load
+    from tagloom.evaluation.hard import find_hard
+    from tagloom.predict.tagger import find_folder, load
     from tagloom.report.hard import draw_hard, render_hard
 
     if plot and plot.suffix.lower() != ".png":
@@ -141,7 +141,7 @@ def hard(
         report = find_hard(tagger, table, count=count, ignore_other_labels=ignore_other_labels, progress=progress)
     if tagger.spec.head == "layover":
         with needs_train("α of a layover tagger"):
-            from tagloom.explain.mixing import mixing_amounts
+            from tagloom.explain.layover import mixing_amounts
         with show_progress(console, "mixing amounts") as progress:
             found = mixing_amounts(find_folder(run), report.paths, device=device, progress=progress)
         if found is not None:
@@ -158,7 +158,7 @@ def hard(
 def _pictures(data: str, options: list[str] | None) -> list[Path]:
     """List the pictures of a table, of a folder, or the one picture that is named."""
     from tagloom.data.images import IMAGE_SUFFIXES
-    from tagloom.inference.tagging import collect_images
+    from tagloom.predict.files import collect_images
 
     place = Path(data)
     if place.is_dir() or place.suffix.lower() in IMAGE_SUFFIXES:

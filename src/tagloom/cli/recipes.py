@@ -62,7 +62,7 @@ def recipes_show(
 ) -> None:
     """Print a recipe: its first comments and all that it sets, what comes from its base included."""
     from tagloom.recipe import Recipe, load_recipe, recipe_content, recipe_text
-    from tagloom.settings import read_yaml, write_yaml
+    from tagloom.recipe.yaml_text import read_yaml, write_yaml
 
     if every:
         sys.stdout.write(load_recipe(name).to_yaml())

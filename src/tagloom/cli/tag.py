@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tagloom.data import LabelTable
-    from tagloom.inference.predictor import Tagger
+    from tagloom.predict.tagger import Tagger
 
 
 def evaluate(
@@ -55,9 +55,9 @@ def evaluate(
 
     With --split, a tagger of words on labels that it was not trained on: alone (ZSL) and among all labels (GZSL).
     """
-    from tagloom.data.reading import MAX_BROKEN_SHARE
-    from tagloom.inference.evaluation import evaluate as evaluate_tagger
-    from tagloom.inference.predictor import load
+    from tagloom.evaluation.evaluate import evaluate as evaluate_tagger
+    from tagloom.predict.tagger import load
+    from tagloom.recipe.parts import MAX_BROKEN_SHARE
     from tagloom.report.drawing import check_drawable
     from tagloom.report.metrics import render_metrics
     from tagloom.report.reliability import draw_reliability, render_reliability
@@ -98,8 +98,8 @@ def _evaluate_split(
     tagger: "Tagger", table: "LabelTable", given: str, max_broken: float, json_path: Path | None, console: "Console"
 ) -> None:
     """Score and show seen and unseen labels."""
-    from tagloom.data.label_split import read_split, split_to_score
-    from tagloom.inference.evaluation import evaluate_split, trained_labels
+    from tagloom.evaluation.evaluate import evaluate_split, trained_labels
+    from tagloom.labels.split import read_split, split_to_score
     from tagloom.report.zeroshot import render_zero_shot
 
     of_words = tagger.spec.words is not None
@@ -148,8 +148,8 @@ def predict(
 
     With no tagger named, the ready one does it, which comes with Tagloom. Exits with 1 when no picture could be read.
     """
-    from tagloom.inference.predictor import load
-    from tagloom.inference.tagging import collect_images, part_places, read_labels, tag_files, write_tags
+    from tagloom.predict.files import collect_images, part_places, read_labels, tag_files, write_tags
+    from tagloom.predict.tagger import load
 
     run, pictures = part_places(places)
     paths = collect_images(pictures)
@@ -197,9 +197,9 @@ def export(
     with needs_train("exporting"):
         import onnx  # noqa: F401 - asked for here, so that the message comes before any work
 
-        from tagloom.models.portable import write_portable
-    from tagloom.inference.folder import ONNX_FILE
-    from tagloom.inference.predictor import find_folder
+        from tagloom.predict.package import write_portable
+    from tagloom.predict.tagger import find_folder
+    from tagloom.tagger.spec import ONNX_FILE
 
     worst = write_portable(find_folder(run), out, float16=float16)
     size = (out / ONNX_FILE).stat().st_size / 1e6

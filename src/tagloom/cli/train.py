@@ -71,7 +71,7 @@ def train(
     )
     if split:
         from tagloom.data import load_table
-        from tagloom.data.label_split import read_split
+        from tagloom.labels.split import read_split
 
         every = load_table(plan.data, **plan.data_options).classes
         plan = replace(plan, classes=read_split(split, every).seen)

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagloom.data.images import MAX_FILE_BYTES, MAX_PIXELS, open_image
-from tagloom.data.reading import MAX_BROKEN_SHARE
 from tagloom.data.table import LabelTable, Pairs
 from tagloom.errors import ImageError, ImageFault
+from tagloom.recipe.parts import MAX_BROKEN_SHARE
 
 Progress: TypeAlias = Callable[[int, int], None]
 Digest: TypeAlias = bytes | None

@@ -13,15 +13,13 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tagloom.data.images import open_image
-from tagloom.data.transforms import Augment, Preprocess, augment, decode_size, prepare
+from tagloom.data.transforms import augment, decode_size, prepare
 from tagloom.errors import DataError, ImageError
+from tagloom.recipe.pictures import Augment, Preprocess
 
 Source = str | os.PathLike[str] | bytes | Image.Image | NDArray[np.uint8]
 S = TypeVar("S", bound=Source)
 R = TypeVar("R")
-
-MAX_BROKEN_SHARE = 0.05
-"""Above this share of unreadable images it is the paths or the disk that are wrong, so work stops early."""
 
 
 @dataclass(frozen=True)

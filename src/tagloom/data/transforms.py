@@ -5,88 +5,24 @@ comes from the generator it is given. Normalising is the backbone's own work.
 """
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 from PIL import Image, ImageEnhance, ImageOps
 
-from tagloom.errors import RecipeError, unknown_name
+from tagloom.recipe.pictures import MAX_MAGNITUDE, Augment, Preprocess
 
 Pixels: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.uint8]]
 Box: TypeAlias = tuple[float, float, float, float]
 
-MAX_SIZE = 4096
-MAX_RANDAUGMENT_OPS = 16
-MAX_MAGNITUDE = 10
-MAX_REPEATS = 16
 _RESAMPLING = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
-_FITS = ("squeeze", "crop")
 # Pillow first averages whole blocks of pixels, down to this many times the wanted size, and only then interpolates:
 # several times faster for large pictures, and at 3 nobody sees the difference.
 _REDUCING_GAP = 3.0
 # Enough pixels for the same reason, when a JPEG can be decoded at a fraction of its size.
 _DECODE_MARGIN = 2.0
 _GREY = (128, 128, 128)
-
-
-@dataclass(frozen=True)
-class Preprocess:
-    """How a picture becomes a square; travels with the weights in `tagger.json`."""
-
-    size: int = 224
-    """Side of the square, in pixels."""
-    fit: Literal["squeeze", "crop"] = "squeeze"
-    """`squeeze` the whole picture into the square, or `crop` the middle of it and keep its proportions."""
-    crop_share: float = 0.875
-    """For `crop`: the side of the square as a share of the picture's shorter side."""
-    interpolation: Literal["bilinear", "bicubic"] = "bicubic"
-    """How pixels are interpolated."""
-
-    def __post_init__(self) -> None:
-        _check_integer("size", self.size, 32, MAX_SIZE)
-        _check_choice("fit", self.fit, _FITS)
-        _check_number("crop_share", self.crop_share, 0.05, 1.0)
-        _check_choice("interpolation", self.interpolation, _RESAMPLING)
-
-
-@dataclass(frozen=True)
-class Augment:
-    """What training does to a picture beyond `prepare`; the defaults do nothing."""
-
-    flip: float = 0.0
-    """Probability of a left-right mirror image."""
-    randaugment_ops: int = 0
-    """How many RandAugment operations are applied in turn (N in the paper)."""
-    randaugment_magnitude: int = 9
-    """Their strength, from 0 to 10 (M in the paper)."""
-    cutout: float = 0.0
-    """Side of the blotted-out square as a share of the picture's side; published recipes use 0.5."""
-    crop_scale: tuple[float, float] | None = None
-    """Least and greatest share of the picture's area that a random crop keeps; none for no random crop."""
-    repeats: int = 1
-    """Times that each picture of a batch is in it, each time augmented anew; an epoch then sees fewer pictures."""
-    mixup: float = 0.0
-    """α of Beta(α, α), which decides how far two pictures of a batch are blended; 0 for no blending."""
-    cutmix: float = 0.0
-    """α of Beta(α, α), which decides how much of a picture another is pasted over; with `mixup`, each half the time."""
-
-    def __post_init__(self) -> None:
-        _check_number("flip", self.flip, 0.0, 1.0)
-        _check_integer("randaugment_ops", self.randaugment_ops, 0, MAX_RANDAUGMENT_OPS)
-        _check_integer("randaugment_magnitude", self.randaugment_magnitude, 0, MAX_MAGNITUDE)
-        _check_number("cutout", self.cutout, 0.0, 1.0)
-        _check_integer("repeats", self.repeats, 1, MAX_REPEATS)
-        _check_number("mixup", self.mixup, 0.0, 100.0)
-        _check_number("cutmix", self.cutmix, 0.0, 100.0)
-        if self.crop_scale is not None:
-            if not isinstance(self.crop_scale, tuple | list) or len(self.crop_scale) != 2:
-                raise RecipeError(f"crop_scale must be two shares or none, found {_shown(self.crop_scale)}.")
-            low, high = self.crop_scale
-            _check_number("crop_scale", low, 0.01, 1.0)
-            _check_number("crop_scale", high, low, 1.0)
-            object.__setattr__(self, "crop_scale", (low, high))  # YAML and JSON bring a list
 
 
 def sample_rng(seed: int, epoch: int, index: int) -> np.random.Generator:
@@ -243,24 +179,3 @@ _OPERATIONS: tuple[_Operation, ...] = (
     _translate_x,
     _translate_y,
 )
-
-
-def _shown(value: object) -> str:
-    """A value of unknown origin for a message: never longer than a line."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _check_integer(name: str, value: object, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise RecipeError(f"{name} must be a whole number from {low} to {high}, found {_shown(value)}.")
-
-
-def _check_number(name: str, value: object, low: float, high: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise RecipeError(f"{name} must be a number from {low} to {high}, found {_shown(value)}.")
-
-
-def _check_choice(name: str, value: object, choices: Mapping[str, object] | tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in choices:
-        raise RecipeError(unknown_name(name, _shown(value).strip("'"), choices))

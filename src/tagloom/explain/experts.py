@@ -6,15 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from tagloom.errors import ImageError, TaggerError
 from tagloom.explain.pictures import summaries
-from tagloom.inference.folder import read_spec
-from tagloom.models.heads.experts import HybridSharingReadout
-from tagloom.models.heads.query_head import QueryHead
-from tagloom.models.tagger import load_network, pick_device
+from tagloom.tagger.spec import read_spec
 
 
 @dataclass(frozen=True)
@@ -71,6 +67,12 @@ def expert_load(
         device: Where to run it.
         progress: Called with pictures done and pictures to do.
     """
+    import torch
+
+    from tagloom.models.heads.experts import HybridSharingReadout
+    from tagloom.models.heads.query_head import QueryHead
+    from tagloom.models.network import load_network, pick_device
+
     spec = read_spec(folder)
     place = pick_device(device)
     network = load_network(folder, spec).to(place)

@@ -2,25 +2,28 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from tagloom.cores import usable_cores
 from tagloom.data.reading import read_pictures
 from tagloom.errors import DataError, ImageError
-from tagloom.inference.folder import TaggerSpec
-from tagloom.inference.onnx import usable_cores
-from tagloom.models.tagger import TaggerNetwork
+from tagloom.tagger.spec import TaggerSpec
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from tagloom.models.network import TaggerNetwork
 
 
 def summaries(
-    network: TaggerNetwork,
+    network: "TaggerNetwork",
     spec: TaggerSpec,
     pictures: Sequence[Path],
-    device: torch.device,
+    device: "torch.device",
     broken: list[ImageError],
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Iterator[tuple[list[int], tuple[Tensor, ...]]]:
+) -> Iterator[tuple[list[int], tuple["Tensor", ...]]]:
     """Give what the head's `classify` reads, batch by batch, with the numbers of the pictures; without gradients.
 
     Args:
@@ -31,6 +34,8 @@ def summaries(
         broken: Is added the errors of pictures that cannot be read. If none can, that is a `DataError`.
         progress: Called with pictures done and pictures to do.
     """
+    import torch
+
     done = 0
     for batch in read_pictures(pictures, spec.preprocess, threads=usable_cores()):
         broken += [error for _, error in batch.errors]

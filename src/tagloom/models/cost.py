@@ -7,7 +7,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from tagloom.models.heads import needs_words
-from tagloom.models.tagger import TaggerNetwork, build_network
+from tagloom.models.network import TaggerNetwork, build_network
 
 WORD_SIZE = 384  # of MiniLM and many other sentence encoders
 

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from tagloom.errors import TaggerError
-from tagloom.inference.folder import read_spec
-from tagloom.models.tagger import TaggerNetwork, load_network
+from tagloom.models.network import TaggerNetwork, load_network
+from tagloom.tagger.spec import read_spec
 
 
 def start_from(

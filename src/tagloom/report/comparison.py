@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tagloom.inference.comparison import (
+from tagloom.evaluation.compare import (
     LEAST_POSITIVES,
     Change,
     Comparison,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tagloom.inference.comparison import Change, Comparison, Gap
+from tagloom.evaluation.compare import Change, Comparison, Gap
 from tagloom.report.drawing import (
     FAINT,
     GAIN,

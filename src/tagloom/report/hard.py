@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tagloom.inference.hard import HardReport
+from tagloom.evaluation.hard import HardReport
 from tagloom.report.contact_sheet import contact_sheet
 from tagloom.terminal import printable
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tagloom.labelgraph import nearness
+from tagloom.labels.graph import nearness
 from tagloom.report.heatmap import draw_heatmap
 from tagloom.terminal import printable
 

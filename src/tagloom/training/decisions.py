@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tagloom.inference.calibration import Calibration, to_scores
-from tagloom.inference.calibration_fit import fit_calibration
-from tagloom.inference.evaluation import measure_scores
-from tagloom.inference.thresholds import choose_thresholds
 from tagloom.recipe import Recipe
+from tagloom.scoring.calibration import Calibration, to_scores
+from tagloom.scoring.calibration_fit import fit_calibration
+from tagloom.scoring.measure import measure_scores
+from tagloom.scoring.thresholds import choose_thresholds
 from tagloom.training.validation import Scored
 
 

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from tagloom.errors import TagloomError
-from tagloom.training.batches import Batches
 from tagloom.training.checkpoint import CheckpointStore
+from tagloom.training.features.batches import Batches
 from tagloom.training.log import RunLog
 from tagloom.training.optimiser import WeightAverage, learning_rate_at, set_learning_rate
 from tagloom.training.signals import StopRequest
-from tagloom.training.tasks import Batch, Task
+from tagloom.training.tasks.supervised import Batch, Task
 
 _NOT_FINITE = (
     "the {what} in epoch {epoch}, step {step}; the last checkpoint is from before that. Lower optimiser.learning_rate, "
@@ -30,7 +30,7 @@ class TrainingError(TagloomError):
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """How long and how; each field is explained in `tagloom.recipe`."""
+    """How long and how; each field is explained in `tagloom.recipe.recipe`."""
 
     epochs: int
     learning_rate: float

@@ -5,14 +5,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from tagloom.distill_settings import Distillation, Images
 from tagloom.errors import RecipeError, TagloomError, unknown_name
 from tagloom.files import whole_file
-from tagloom.inference.folder import RUN_FILE
 from tagloom.losses import create_loss
 from tagloom.models.heads import head_options, needs_words
 from tagloom.recipe import Recipe, recipe_from_dict
-from tagloom.settings import fill
+from tagloom.recipe.distillation import Distillation, Images
+from tagloom.recipe.filling import fill
+from tagloom.tagger.spec import RUN_FILE
 from tagloom.words.sources import place_of_source
 
 

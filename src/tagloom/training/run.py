@@ -19,34 +19,34 @@ from torch import nn
 import tagloom
 from tagloom.data.table import LabelTable
 from tagloom.errors import TaggerError, TagloomError
-from tagloom.inference.folder import CARD_FILE, ONNX_FILE, SPEC_FILE, WORDS_FILE, TaggerSpec, WordForm, write_spec
 from tagloom.losses import create_loss
-from tagloom.models.export import export_onnx
 from tagloom.models.heads import Head, needs_words
 from tagloom.models.heads.query_head import QueryHead
 from tagloom.models.heads.readout import WordReadout
+from tagloom.models.network import TaggerNetwork, build_network, count_parameters, pick_device, save_weights
+from tagloom.models.onnx_export import export_onnx
 from tagloom.models.start import start_from
-from tagloom.models.tagger import TaggerNetwork, build_network, count_parameters, pick_device, save_weights
 from tagloom.recipe import Recipe
-from tagloom.recipe_parts import WordSettings
-from tagloom.report.card import model_card
-from tagloom.training.batches import Batches, ImageBatches
+from tagloom.recipe.parts import WordSettings
+from tagloom.tagger.card import model_card
+from tagloom.tagger.spec import CARD_FILE, ONNX_FILE, SPEC_FILE, WORDS_FILE, TaggerSpec, WordForm, write_spec
 from tagloom.training.checkpoint import CHECKPOINT_FOLDER, CheckpointStore
 from tagloom.training.decisions import decide, measure
+from tagloom.training.features.batches import Batches, ImageBatches
+from tagloom.training.features.prepare import Parts, cached_parts, image_parts
 from tagloom.training.log import RunLog
 from tagloom.training.loop import LoopSettings, fit
-from tagloom.training.mixing import MixedPicturesTask
 from tagloom.training.optimiser import create_optimiser
-from tagloom.training.parts import Parts, cached_parts, image_parts
 from tagloom.training.plan import RunPlan, check_options
-from tagloom.training.query_augmentation import AugmentedQueriesTask, check_augmented
 from tagloom.training.signals import StopRequest
 from tagloom.training.tables import Tables, load_tables
-from tagloom.training.tasks import Forward, Loss, SupervisedTask, Task
+from tagloom.training.tasks.augmented_queries import AugmentedQueriesTask, check_augmented
+from tagloom.training.tasks.mixed_pictures import MixedPicturesTask
+from tagloom.training.tasks.supervised import Forward, Loss, SupervisedTask, Task
 from tagloom.training.validation import Scored, headline, score_batches
 from tagloom.words import encode_labels
 from tagloom.words.sources import place_of_source
-from tagloom.words.tables import LabelVectors, write_vectors
+from tagloom.words.vector_files import LabelVectors, write_vectors
 
 BROKEN_FILE = "broken.csv"
 

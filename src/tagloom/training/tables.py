@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from tagloom.data import load_table
 from tagloom.data.audit import MIN_IMAGES
 from tagloom.data.table import LabelTable
-from tagloom.distill_settings import Images
 from tagloom.errors import DataError, RecipeError
 from tagloom.recipe import Recipe
+from tagloom.recipe.distillation import Images
 from tagloom.training.plan import RunPlan
 
 

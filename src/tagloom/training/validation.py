@@ -8,9 +8,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tagloom.inference.calibration import Activation, to_scores
 from tagloom.metrics import score, top1_accuracy
-from tagloom.training.batches import Batches
+from tagloom.scoring.calibration import Activation, to_scores
+from tagloom.training.features.batches import Batches
 
 
 class Scored(NamedTuple):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagloom.errors import WordError
-from tagloom.words.kept import KeptVectors
+from tagloom.words.cache import KeptVectors
 from tagloom.words.sources import open_source
 
 __all__ = ["encode_labels"]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagloom.errors import MissingExtraError, WordError, unknown_name
-from tagloom.words import tables, text
+from tagloom.words import text, vector_files
 from tagloom.words.vocabulary import nearest_spellings, phrase_vectors
 
 Encode = Callable[[Sequence[str]], NDArray[np.float32]]
@@ -40,7 +40,7 @@ def open_source(name: str) -> WordSource:
     if is_vector_file(name):
         if not path.is_file():
             raise WordError(f"{path}: no such file. Give a file of word vectors, or one of {', '.join(PACKAGES)}.")
-        given = path.name.lower().endswith(tables.SUFFIXES)
+        given = path.name.lower().endswith(vector_files.SUFFIXES)
         return WordSource(_dated(path), (_given if given else _text)(path))
     if name and path.is_dir():
         weights = sorted(path.rglob("*.safetensors"))
@@ -55,7 +55,7 @@ def open_source(name: str) -> WordSource:
 
 def is_vector_file(name: str) -> bool:
     """Whether a name is that of a file of vectors, which is read as numbers and text and can run nothing."""
-    return Path(name).name.lower().endswith((*text.SUFFIXES, *tables.SUFFIXES))
+    return Path(name).name.lower().endswith((*text.SUFFIXES, *vector_files.SUFFIXES))
 
 
 def place_of_source(name: str) -> str:
@@ -85,7 +85,7 @@ def _text(path: Path) -> Encode:
 
 def _given(path: Path) -> Encode:
     def encode(labels: Sequence[str]) -> NDArray[np.float32]:
-        known, vectors = tables.read_vectors(path)
+        known, vectors = vector_files.read_vectors(path)
         row_of = {" ".join(label.replace("_", " ").split()): row for row, label in enumerate(known)}
         missing = [label for label in labels if label not in row_of]
         if missing:

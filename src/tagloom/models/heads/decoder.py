@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from tagloom.errors import RecipeError, unknown_name
 from tagloom.models.heads.attention import sine_positions
-from tagloom.models.heads.kept import Kept
 from tagloom.models.heads.layers import DecoderLayer, EncoderLayer, SelfAttention, SelfNorm
+from tagloom.models.heads.memo import Kept
 
 DECODER_NAMES = ("cross-attention", "self-attention", "tokens")
 

@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from tagloom.errors import RecipeError, unknown_name
-from tagloom.grouping import Grouping
-from tagloom.grouping import partition as partition_classes
+from tagloom.labels.groups import Grouping
+from tagloom.labels.groups import partition as partition_classes
 
 DEFAULT_WIDTHS = (64, 16)
 SHARED_INPUTS = ("shared", "task")

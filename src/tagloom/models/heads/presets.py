@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tagloom.errors import RecipeError
-from tagloom.grouping import Grouping, lay_out
+from tagloom.labels.groups import Grouping, lay_out
 from tagloom.models.heads.decoder import create_decoder
 from tagloom.models.heads.pooling import choose_poolings
 from tagloom.models.heads.queries import WordVectors, create_queries, word_tensor

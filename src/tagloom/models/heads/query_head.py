@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from tagloom.errors import TagloomError
 from tagloom.models.heads.decoder import Decoder
 from tagloom.models.heads.experts import HybridSharingReadout
-from tagloom.models.heads.kept import Kept
+from tagloom.models.heads.memo import Kept
 from tagloom.models.heads.pooling import StagePooling
 from tagloom.models.heads.queries import JoinedWordQueries, WordQueries
 from tagloom.models.heads.readout import SharedReadout, WordReadout

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tagloom.errors import RecipeError, unknown_name
-from tagloom.grouping import Grouping, lay_out, partition
+from tagloom.labels.groups import Grouping, lay_out, partition
 from tagloom.models.heads.experts import DEFAULT_WIDTHS, HybridSharingReadout
 
 

@@ -1,0 +1,1 @@
+"""Measuring taggers on labelled tables: one, two against each other, and what they find hard."""

@@ -1,0 +1,173 @@
+"""Hard instances: the images whose true labels score lowest, and the classes that have most of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tagloom.data.table import LabelTable
+from tagloom.errors import ImageError
+from tagloom.evaluation.evaluate import evaluate
+from tagloom.metrics import average_precision
+from tagloom.predict.tagger import Tag, Tagger
+
+
+class HardInstance(NamedTuple):
+    """A true label that its image hardly shows, to the tagger.
+
+    Attributes:
+        row: The image's row.
+        label: The true label.
+        score: What the tagger gives it.
+        before: How many labels score higher on the same image.
+    """
+
+    row: int
+    label: str
+    score: float
+    before: int
+
+
+@dataclass(frozen=True)
+class HardReport:
+    """What a tagger finds hard in a table.
+
+    Attributes:
+        paths: The images, by row.
+        truth: Per row its true labels.
+        tags: Per instance what the tagger says.
+        instances: The hardest images, hardest first.
+        classes: All classes that have positives, hardest first.
+        broken: Images that could not be read and are not counted.
+        alpha: Per row how much of its intermediate stages a layover tagger mixes in; None for others.
+    """
+
+    paths: list[Path]
+    truth: list[list[str]]
+    tags: list[list[Tag]]
+    instances: list[HardInstance]
+    classes: list["HardClass"]
+    broken: list[ImageError]
+    alpha: NDArray[np.float32] | None = None
+
+    def with_alpha(self, alpha: NDArray[np.float32]) -> "HardReport":
+        """Add α (rows,)."""
+        return replace(self, alpha=alpha)
+
+    def class_alpha(self, label: str) -> float:
+        """Average α over the true images of a class; only for a report that has α."""
+        alpha = cast(NDArray[np.float32], self.alpha)
+        return float(np.mean([value for value, true in zip(alpha, self.truth, strict=True) if label in true]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give everything as plain data."""
+        images = [{"image": str(self.paths[entry.row]), **entry._asdict()} for entry in self.instances]
+        classes = [entry._asdict() for entry in self.classes]
+        if self.alpha is not None:
+            for entry in images:
+                entry["alpha"] = float(self.alpha[entry["row"]])
+            for entry in classes:
+                entry["alpha"] = self.class_alpha(entry["label"])
+        return {"images": images, "classes": classes}
+
+
+class HardClass(NamedTuple):
+    """A class, by how well its true images score.
+
+    Attributes:
+        label: The class.
+        positives: Images that have it.
+        score: Their mean score.
+        missed: Share of them that stays at or under the threshold.
+        average_precision: AP in percent.
+    """
+
+    label: str
+    positives: int
+    score: float
+    missed: float
+    average_precision: float
+
+
+def find_hard(
+    tagger: Tagger,
+    table: LabelTable,
+    *,
+    count: int,
+    ignore_other_labels: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> HardReport:
+    """Score a table and list its hardest images and classes.
+
+    Args:
+        tagger: The tagger.
+        table: Images with labels.
+        count: How many images to list.
+        ignore_other_labels: Leave out labels that the tagger does not know, instead of refusing them.
+        progress: Called with images done and images to do.
+    """
+    result = evaluate(tagger, table, ignore_other_labels=ignore_other_labels, progress=progress)
+    table = table.with_classes(tagger.classes, on_extra="drop" if ignore_other_labels else "error").select(result.rows)
+    rows = np.arange(len(table))
+    targets = table.targets(rows)
+    instances = hard_instances(result.scores, targets, tagger.classes, count)
+    return HardReport(
+        paths=[table.path(row) for row in range(len(table))],
+        truth=[[tagger.classes[place] for place in np.flatnonzero(row)] for row in targets],
+        tags=[tagger.tags(result.scores[entry.row]) for entry in instances],
+        instances=instances,
+        classes=hard_classes(result.scores, targets, table.known(rows), tagger.classes, tagger.spec.threshold_row()),
+        broken=result.broken,
+    )
+
+
+def hard_instances(
+    scores: NDArray[np.float32], targets: NDArray[np.uint8], classes: Sequence[str], count: int
+) -> list[HardInstance]:
+    """List the lowest scores of true labels, at most one per image, lowest first.
+
+    Args:
+        scores: (images, classes), from 0 to 1.
+        targets: 0 or 1, (images, classes).
+        classes: Label names.
+        count: How many to list.
+    """
+    true = np.where(targets > 0, scores, np.inf)
+    lowest = true.argmin(axis=1)
+    values = true[np.arange(len(true)), lowest]
+    rows = [int(row) for row in np.argsort(values, kind="stable")[:count] if np.isfinite(values[row])]
+    return [
+        HardInstance(
+            row, classes[lowest[row]], float(values[row]), before=int((scores[row] > scores[row, lowest[row]]).sum())
+        )
+        for row in rows
+    ]
+
+
+def hard_classes(
+    scores: NDArray[np.float32],
+    targets: NDArray[np.uint8],
+    known: NDArray[np.bool_] | None,
+    classes: Sequence[str],
+    thresholds: NDArray[np.float32],
+) -> list[HardClass]:
+    """List the classes that have positives, those whose true images score lowest first.
+
+    Args:
+        scores: (images, classes).
+        targets: (images, classes).
+        known: (images, classes), False where a label is unknown; None when all are known.
+        classes: Label names.
+        thresholds: (classes,), from which score a label counts.
+    """
+    precision = average_precision(scores, targets, known)
+    found = []
+    for place, label in enumerate(classes):
+        of_true = scores[targets[:, place] > 0, place]
+        if len(of_true):
+            missed = float((of_true <= thresholds[place]).mean())
+            found.append(HardClass(label, len(of_true), float(of_true.mean()), missed, 100 * float(precision[place])))
+    return sorted(found, key=lambda entry: entry.score)

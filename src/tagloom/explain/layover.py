@@ -1,0 +1,50 @@
+"""How much of its intermediate stages a layover tagger mixes in, picture by picture (the paper's α)."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tagloom.errors import ImageError
+from tagloom.explain.pictures import summaries
+from tagloom.tagger.spec import read_spec
+
+
+def mixing_amounts(
+    folder: Path,
+    pictures: Sequence[Path],
+    *,
+    device: str = "auto",
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[tuple[int, ...], NDArray[np.float32]] | None:
+    """Give the stages that a tagger mixes in and α of every picture, or None if its head mixes nothing per picture.
+
+    Args:
+        folder: A tagger folder.
+        pictures: Image files.
+        device: Where to run it.
+        progress: Called with pictures done and pictures to do.
+
+    Returns:
+        Stage numbers (S), and α (pictures, S), NaN for pictures that cannot be read.
+    """
+    import torch
+
+    from tagloom.models.heads.layover import LayoverHead
+    from tagloom.models.network import load_network, pick_device
+
+    spec = read_spec(folder)
+    if spec.head != "layover":
+        return None
+    place = pick_device(device)
+    network = load_network(folder, spec).to(place)
+    head = network.head
+    if not isinstance(head, LayoverHead) or head.mixing != "image":
+        return None
+    amounts = np.full((len(pictures), len(head.stages)), np.nan, np.float32)
+    broken: list[ImageError] = []
+    for places, summary in summaries(network, spec, pictures, place, broken, progress):
+        with torch.inference_mode():
+            amounts[places] = head.mixing_amounts(*summary).cpu().numpy()
+    return head.stages, amounts

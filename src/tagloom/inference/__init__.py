@@ -1,1 +1,0 @@
-"""From a tagger folder to tags: no torch needed."""

@@ -1,0 +1,142 @@
+"""A tagger's network: a backbone and a head, fed with plain pictures."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from tagloom.errors import TaggerError
+from tagloom.files import whole_file
+from tagloom.models.backbone import Backbone, create_backbone
+from tagloom.models.heads import Head, create_head, needs_words
+from tagloom.models.heads.queries import WordVectors
+from tagloom.models.heads.query_head import QueryHead
+from tagloom.models.onnx_export import WordInput
+from tagloom.tagger.spec import ONNX_FILE, WEIGHTS_FILE, WORDS_FILE, TaggerSpec
+from tagloom.words.vector_files import read_vectors
+
+
+class TaggerNetwork(nn.Module):
+    """Pictures (B, H, W, 3) to logits (B, N), or to those of any words where the head takes them."""
+
+    def __init__(self, backbone: Backbone, head: nn.Module) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.head = head
+
+    def forward(self, pictures: Tensor, words: Tensor | None = None) -> Tensor:
+        """Map uint8 pictures (B, H, W, 3) to logits (B, N), or with words (K, g, d_w) to logits (B, K · g) of these."""
+        summary = self.summarise(pictures)
+        if words is None:
+            return cast(Head, self.head).classify(*summary)
+        return cast(QueryHead, self.head).classify(*summary, words=words)
+
+    def word_input(self) -> WordInput | None:
+        """Say what an exported copy takes beside pictures; None where the head knows its own classes only."""
+        if not (isinstance(self.head, QueryHead) and self.head.takes_words and self.head.words is not None):
+            return None
+        return WordInput(self.head.words, free=self.head.fixed_queries is None)
+
+    def summarise(self, pictures: Tensor) -> tuple[Tensor, ...]:
+        """Run the backbone and the head's parameter-free first step: what a feature cache keeps."""
+        head = cast(Head, self.head)
+        # A permuted (B, H, W, 3) tensor is a channels-last (B, 3, H, W) one: nothing is copied.
+        features, stages = self.backbone.forward_stages(pictures.permute(0, 3, 1, 2), head.stages)
+        return head.summarise(features, *stages)
+
+
+class Summariser(nn.Module):
+    """The part of a tagger before its trained head, as a module of its own, for export and extraction."""
+
+    def __init__(self, network: TaggerNetwork) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, pictures: Tensor) -> tuple[Tensor, ...]:
+        """Map uint8 pictures (B, H, W, 3) to the head's summary."""
+        return self.network.summarise(pictures)
+
+
+def build_network(
+    *,
+    backbone: str,
+    weights: str,
+    head: str,
+    head_options: dict[str, Any],
+    classes: int,
+    size: int,
+    frozen: bool,
+    drop_path: float = 0.0,
+    word_vectors: WordVectors | None = None,
+) -> TaggerNetwork:
+    """Make backbone and head from their names, fitted to each other."""
+    body = create_backbone(backbone, weights, size=size, frozen=frozen, drop_path=drop_path)
+    top = create_head(
+        head,
+        in_channels=body.out_channels,
+        classes=classes,
+        stage_channels=body.stage_channels,
+        word_vectors=word_vectors,
+        **head_options,
+    )
+    return TaggerNetwork(body, top)
+
+
+def save_weights(network: TaggerNetwork, folder: Path) -> None:
+    """Write all tensors of a tagger to its folder, in one step that leaves no half-written file."""
+    from safetensors.torch import save
+
+    tensors = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
+    with whole_file(folder / WEIGHTS_FILE) as partial:
+        partial.write_bytes(save(tensors))  # its save_file would hide the file from other users
+
+
+def load_network(folder: Path, spec: TaggerSpec) -> TaggerNetwork:
+    """Rebuild a tagger's network from its folder, in eval mode."""
+    from safetensors.torch import load_file
+
+    path = folder / WEIGHTS_FILE
+    if not path.is_file():
+        if (folder / ONNX_FILE).is_file():
+            raise TaggerError(
+                f"{folder}: was exported, without the {WEIGHTS_FILE} that torch needs. Use --device cpu, or name the "
+                "run that it was made from."
+            )
+        raise TaggerError(f"{folder}: has no {WEIGHTS_FILE}. Was the training finished? Try: tagloom train --resume")
+    try:
+        with_words = needs_words(spec.head, spec.head_options)
+        network = build_network(
+            backbone=spec.backbone,
+            weights="none",
+            head=spec.head,
+            head_options=spec.head_options,
+            classes=len(spec.classes),
+            size=spec.preprocess.size,
+            frozen=False,
+            word_vectors=torch.from_numpy(read_vectors(folder / WORDS_FILE).vectors) if with_words else None,
+        )
+        network.load_state_dict(load_file(path))
+    except Exception as error:  # a stranger's folder may fail in any way, and all mean the same
+        raise TaggerError(f"{path}: does not fit the tagger that tagger.json describes: {error}") from error
+    return network.eval()
+
+
+def count_parameters(module: nn.Module) -> tuple[int, int]:
+    """Count all parameters and the trainable ones."""
+    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in module.parameters()]
+    return sum(size for size, _ in sizes), sum(size for size, trainable in sizes if trainable)
+
+
+def pick_device(wanted: str = "auto") -> torch.device:
+    """Choose where to compute: "auto" takes a GPU if there is one, then Apple's, then the CPU."""
+    if wanted != "auto":
+        try:
+            return torch.zeros(1, device=wanted).device
+        except (RuntimeError, AssertionError) as error:  # an unknown name, or a device that is not there
+            raise TaggerError(f"device '{wanted}' cannot be used here ({error}). Use auto or cpu.") from error
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    if torch.backends.mps.is_available():
+        return torch.device("mps")
+    return torch.device("cpu")

@@ -1,0 +1,122 @@
+"""Writing a network as ONNX and proving that the copy computes the same."""
+
+import contextlib
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tagloom.errors import TaggerError
+from tagloom.tagger.onnx_runner import OnnxNetwork
+
+TOLERANCE = 1e-4
+CHECKED_BATCHES = (1, 2, 7)
+
+
+class WordInput(NamedTuple):
+    """What a network of words takes beside pictures, as the second input of its ONNX copy.
+
+    Attributes:
+        example: Words (K, g, d_w).
+        free: Whether K may change; g and d_w may not.
+    """
+
+    example: Tensor
+    free: bool
+
+
+def export_onnx(network: nn.Module, path: Path, *, size: int, words: WordInput | None = None) -> float:
+    """Write a network of pictures as ONNX with a free batch size, and compare the two.
+
+    Args:
+        network: Takes uint8 (B, size, size, 3), and words if it is told here, and gives a tensor or a tuple of tensors.
+        path: The file to write; it appears only when the comparison held.
+        size: Side of the pictures.
+        words: Words of the kind that the network takes; None for one that takes pictures only.
+
+    Returns:
+        The largest difference found, relative to the largest output.
+
+    Raises:
+        TaggerError: If the network has no ONNX form or its copy computes something else; no file is left then.
+    """
+    network = network.cpu().eval()
+    partial = path.with_suffix(".partial.onnx")
+    try:
+        _write(network, partial, size, words)
+        worst = _compare(network, partial, size, words)
+        if not worst <= TOLERANCE:  # so written that NaN is refused too
+            raise TaggerError(
+                f"the ONNX copy differs from torch by {worst:.1e} (allowed {TOLERANCE:.0e}); it was not kept."
+            )
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return worst
+
+
+def _write(network: nn.Module, path: Path, size: int, words: WordInput | None) -> None:
+    example: tuple[Tensor, ...] = (torch.zeros(2, size, size, 3, dtype=torch.uint8),)
+    free: tuple[object, ...] = ({0: torch.export.Dim("batch", min=1)},)
+    if words is not None:
+        # Twice over, since the exporter takes a size of 1 for one that never changes.
+        shown = words.example.cpu()
+        example = (*example, torch.cat([shown, shown]) if words.free else shown)
+        free = (*free, {0: torch.export.Dim("queries", min=1)} if words.free else None)
+    try:
+        with _quiet(), torch.no_grad():
+            program = torch.onnx.export(
+                network,
+                example,
+                dynamo=True,
+                input_names=["pictures", "words"][: len(example)],
+                dynamic_shapes=free,
+                verbose=False,
+            )
+            if program is None:
+                raise RuntimeError("the exporter gave nothing")
+            program.save(str(path), external_data=False)
+    except Exception as error:  # the exporter fails in as many ways as there are networks
+        first_line = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise TaggerError(f"the network could not be exported to ONNX ({first_line}).") from error
+
+
+def _compare(network: nn.Module, path: Path, size: int, words: WordInput | None) -> float:
+    """Run both on random pictures, and words, at several batch sizes and give the largest relative difference."""
+    exported = OnnxNetwork(path)
+    pictures = np.random.default_rng(0).integers(0, 256, (max(CHECKED_BATCHES), size, size, 3), dtype=np.uint8)
+    differences = []
+    for batch in CHECKED_BATCHES:
+        asked = () if words is None else (_some_words(words, batch),)
+        with torch.no_grad():
+            outputs = network(torch.from_numpy(pictures[:batch]), *asked)
+        tensors = outputs if isinstance(outputs, tuple) else (outputs,)
+        for ours, theirs in zip(tensors, exported(pictures[:batch], *(value.numpy() for value in asked)), strict=True):
+            scale = max(1.0, float(ours.abs().max()))
+            differences.append(np.abs(ours.numpy() - theirs).max() / scale)
+    return float(np.max(differences))  # NaN if any is
+
+
+def _some_words(words: WordInput, queries: int) -> Tensor:
+    """Draw words for so many queries, or for as many as there must be."""
+    fixed, *shape = words.example.shape
+    return torch.randn(queries if words.free else fixed, *shape, generator=torch.Generator().manual_seed(queries))
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Hold back the exporter's own chatter, which speaks of its internals."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)

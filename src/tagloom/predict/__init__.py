@@ -1,0 +1,1 @@
+"""Using a trained tagger: pictures in, labels out."""

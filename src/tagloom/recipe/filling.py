@@ -1,0 +1,81 @@
+"""Filling dataclasses from plain data, with every name and type checked, and merging settings."""
+
+import dataclasses
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from tagloom.checks import shown
+from tagloom.errors import RecipeError, unknown_name
+
+T = TypeVar("T")
+
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "'name: value' lines"}
+
+
+def fill(kind: type[T], content: object, where: str) -> T:
+    """Make a dataclass from a dict, checking every name and type on the way down.
+
+    Args:
+        kind: A dataclass whose fields are dataclasses, Literals, numbers, strings, dicts or optional ones of these.
+        content: Plain data, usually from YAML or JSON. None counts as an empty dict.
+        where: What the data is called in errors.
+    """
+    if content is None:
+        content = {}
+    if not isinstance(content, dict):
+        raise RecipeError(f"{where}: expected a list of 'name: value' lines, found {type(content).__name__}.")
+    hints = get_type_hints(kind)
+    names = [entry.name for entry in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    values = {}
+    for name, value in content.items():
+        if name not in names:
+            raise RecipeError(f"{where}: " + unknown_name("setting", str(name), names))
+        values[name] = _convert(hints[name], value, f"{where}: {name}")
+    return kind(**values)
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    """Check one value against its annotation; a whole number will do where any number is wanted."""
+    origin = get_origin(hint)
+    if dataclasses.is_dataclass(hint):
+        return fill(hint, value, where)  # type: ignore[arg-type]
+    if origin is Literal:
+        if value not in get_args(hint):
+            given = value if isinstance(value, str) else shown(value)
+            raise RecipeError(f"{where}: " + unknown_name("value", given, [str(arg) for arg in get_args(hint)]))
+        return value
+    if origin in (Union, UnionType):
+        if value is None and NoneType in get_args(hint):
+            return None
+        return _convert(next(arg for arg in get_args(hint) if arg is not NoneType), value, where)
+    if origin is tuple:
+        inner = [arg for arg in get_args(hint) if arg is not Ellipsis]
+        if not isinstance(value, list | tuple) or (Ellipsis not in get_args(hint) and len(value) != len(inner)):
+            wanted = "a list" if Ellipsis in get_args(hint) else f"a list of {len(inner)} values"
+            raise RecipeError(f"{where}: expected {wanted}, found {shown(value)}.")
+        return tuple(_convert(inner[min(place, len(inner) - 1)], entry, where) for place, entry in enumerate(value))
+    if hint is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
+        return float(value)
+    expected = dict if origin is dict else hint
+    if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
+        raise RecipeError(f"{where}: expected {_KINDS.get(expected, expected.__name__)}, found {shown(value)}.")
+    if expected is dict and not all(isinstance(name, str) for name in value):
+        raise RecipeError(f"{where}: every name must be text, found {shown(list(value))}.")
+    return value
+
+
+def merge_settings(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Give settings with some of them changed, on every level; neither dict is touched.
+
+    Where a part with `options` (a head, a loss) gets another name, the options of the one before are dropped.
+
+    >>> merge_settings({"head": {"name": "gap", "options": {"dropout": 0.1}}, "seed": 3}, {"head": {"name": "hsq"}})
+    {'head': {'name': 'hsq', 'options': {}}, 'seed': 3}
+    """
+    result = dict(base)
+    if "options" in base and "name" in changes and changes["name"] != base.get("name"):
+        result["options"] = {}
+    for name, value in changes.items():
+        below = result.get(name)
+        result[name] = merge_settings(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return result

@@ -1,0 +1,122 @@
+"""Finding and reading recipes: by name or from a file, over a base, with settings changed."""
+
+from pathlib import Path
+from typing import Any
+
+from tagloom.errors import RecipeError, unknown_name
+from tagloom.recipe.filling import fill, merge_settings
+from tagloom.recipe.recipe import Recipe
+from tagloom.recipe.shipped import shipped_recipes
+from tagloom.recipe.yaml_text import MAX_YAML_CHARACTERS, read_yaml
+
+# What a recipe says of itself alone; everything else comes from its base.
+_OWN = ("name", "purpose", "reports")
+
+
+def recipe_from_dict(content: object, where: str = "recipe") -> Recipe:
+    """Fill a recipe from plain data; a wrong name or value is an error that says where and what is right."""
+    return fill(Recipe, content, where)
+
+
+def load_recipe(name_or_path: str) -> Recipe:
+    """Read a recipe by its name among those that ship with Tagloom, or from a YAML file, with its base below it."""
+    return recipe_from_dict(recipe_content(name_or_path), name_or_path)
+
+
+def recipe_content(name_or_path: str) -> Any:
+    """Give what a recipe sets, as plain data: its own settings over those of its base, without defaults.
+
+    A recipe may say `base: NAME`, the name of one that ships with Tagloom. It then has all settings of that one but for
+    those that it sets itself; what its base says of itself alone (name, purpose, reports) is not taken over.
+    """
+    if name_or_path in recipe_names():
+        return _over_base(read_yaml(recipe_text(name_or_path), name_or_path), name_or_path, (name_or_path,))
+    path = Path(name_or_path)
+    if path.suffix.lower() not in (".yaml", ".yml") and not path.is_file():
+        raise RecipeError(unknown_name("recipe", name_or_path, recipe_names()) + ", or the path of a .yaml file")
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MAX_YAML_CHARACTERS + 1)  # the reader refuses more
+    except (OSError, ValueError) as error:
+        raise RecipeError(f"{path}: cannot be read as a recipe ({error}).") from error
+    return _over_base(read_yaml(text, str(path)), str(path))
+
+
+def _over_base(content: Any, where: str, above: tuple[str, ...] = ()) -> Any:
+    """Lay what a recipe says over its base; `above` are the recipes that lie on it already."""
+    if not isinstance(content, dict) or "base" not in content:
+        return content
+    base = content["base"]
+    if base not in recipe_names():
+        raise RecipeError(f"{where}: " + unknown_name("base", str(base)[:60], recipe_names()))
+    if base in above:
+        raise RecipeError(f"{where}: its base {base!r} lies on it already. Name another base.")
+    below = _over_base(read_yaml(recipe_text(base), base), base, (*above, base))
+    inherited = {name: value for name, value in below.items() if name not in _OWN}
+    return merge_settings(inherited, {name: value for name, value in content.items() if name != "base"})
+
+
+def recipe_names() -> list[str]:
+    """List the recipes that ship with Tagloom."""
+    return list(shipped_recipes())
+
+
+def recipe_text(name: str) -> str:
+    """Give the text of a shipped recipe, comments included and without its base."""
+    if name not in recipe_names():
+        raise RecipeError(unknown_name("recipe", name, recipe_names()))
+    return shipped_recipes()[name].read_text(encoding="utf-8")
+
+
+def for_task(recipe: Recipe, task: str | None) -> Recipe:
+    """Turn a recipe to another task with that task's usual loss; None leaves it as it is.
+
+    >>> for_task(Recipe(), "single").loss.name
+    'cross-entropy'
+    """
+    if task is None or task == recipe.task:
+        return recipe
+    loss = "cross-entropy" if task == "single" else "asymmetric"
+    metric = "top1" if task == "single" else "mAP"
+    content = recipe.to_dict() | {"task": task, "loss": {"name": loss}}
+    content["training"] |= {"metric": metric}
+    if task == "single":  # what a softmax cannot have
+        content["words"] |= {"random_queries": 0}
+        if recipe.calibration.kind == "per-class":
+            content["calibration"] = {"kind": "shared"}
+    return recipe_from_dict(content, "--task")
+
+
+def override(recipe: Recipe, settings: list[str]) -> Recipe:
+    """Change fields by `part.field=value`, as the command's `--set` does, one after the other.
+
+    Naming another head or loss drops the options of the one before.
+
+    >>> override(Recipe(), ["training.epochs=3", "head.options.dropout=0.1"]).training.epochs
+    3
+    """
+    content = recipe.to_dict()
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise RecipeError(f"--set {setting}: write it as part.field=value, for example training.epochs=5")
+        *parts, last = key.strip().split(".")
+        if not parts and last not in content:
+            near = [f"{part}.{last}" for part, fields in content.items() if isinstance(fields, dict) and last in fields]
+            if near:
+                raise RecipeError(f"--set {setting}: did you mean {near[0]}={value}?")
+        place = content
+        for part in parts:
+            if part == "distill" and place is content and content["distill"] is None:
+                raise RecipeError(
+                    f"--set {setting}: the recipe has no distill section. The options of the command set it: "
+                    f"tagloom distill --{last.replace('_', '-')} {value}"
+                )
+            if not isinstance(place.get(part), dict):
+                raise RecipeError(f"--set {setting}: " + unknown_name("part", part, place))
+            place = place[part]
+        changed = read_yaml(value, f"--set {key}")
+        if last == "name" and "options" in place and changed != place["name"]:
+            place["options"] = {}  # another head or loss has other options
+        place[last] = changed
+    return recipe_from_dict(content, "--set")

@@ -1,0 +1,233 @@
+"""The parts of a recipe that are about training: each a dataclass whose values are checked when it is made."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tagloom.checks import check_choice, check_number, check_whole
+
+HEAD_NAMES = (
+    "gap",
+    "layover",
+    "ml-decoder",
+    "ml-decoder-small",
+    "ml-decoder-words",
+    "ml-decoder-words-grouped",
+    "transformer-decoder",
+    "query2label",
+    "hsq",
+    "tf",
+    "query",
+)
+MAX_BROKEN_SHARE = 0.05
+"""Above this share of unreadable images it is the paths or the disk that are wrong, so work stops early."""
+LOSS_NAMES = ("asymmetric", "focal", "bce", "soft-margin", "cross-entropy")
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """How the table is used.
+
+    Attributes:
+        holdout: Share of the training images held aside to calibrate scores and choose thresholds, and the best epoch
+            when there is no validation table. Never trained on.
+        max_broken: Above this share of unreadable images the run stops before its first epoch.
+    """
+
+    holdout: float = 0.1
+    max_broken: float = MAX_BROKEN_SHARE
+
+    def __post_init__(self) -> None:
+        check_number("data.holdout", self.holdout, 0.0, 0.5)
+        check_number("data.max_broken", self.max_broken, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class BackboneSettings:
+    """The network below the head.
+
+    Attributes:
+        name: Any timm model.
+        weights: "bundled", "hub", "none", or a file.
+        frozen: Whether it is kept as it is; then features are extracted once and heads train from them.
+        drop_path: Stochastic depth: the chance that training passes over the last block; earlier ones have less.
+    """
+
+    name: str = "tf_efficientnet_lite0"
+    weights: str = "bundled"
+    frozen: bool = True
+    drop_path: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_number("backbone.drop_path", self.drop_path, 0.0, 0.9)
+
+
+@dataclass(frozen=True)
+class HeadSettings:
+    """The head: a name and its options.
+
+    Attributes:
+        name: One of `HEAD_NAMES`.
+        options: The head's own options, checked by the head.
+    """
+
+    name: str = "gap"
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_choice("head", self.name, HEAD_NAMES)
+
+
+@dataclass(frozen=True)
+class WordSettings:
+    """Where the words of labels come from, for heads that are made of words, and how training varies them.
+
+    Attributes:
+        source: A package, file, folder or model that `tagloom.words` lists.
+        query_noise: How much of N(0, 1) is added to the words, anew for each batch; words have a mean square of 1.
+        random_queries: How many queries of words drawn at random are asked beside the classes'.
+        random_label: Whether what random words ask for counts as "absent" from every image, or as "present".
+    """
+
+    source: str = ""
+    query_noise: float = 0.0
+    random_queries: int = 0
+    random_label: Literal["absent", "present"] = "absent"
+
+    def __post_init__(self) -> None:
+        check_number("words.query_noise", self.query_noise, 0.0, 10.0)
+        check_whole("words.random_queries", self.random_queries, 0, 100_000)
+
+    @property
+    def augmented(self) -> bool:
+        """Whether training varies the words."""
+        return self.query_noise > 0 or self.random_queries > 0
+
+
+@dataclass(frozen=True)
+class LossSettings:
+    """The loss: a name and its options.
+
+    Attributes:
+        name: One of `LOSS_NAMES`.
+        options: The loss's own options, checked by the loss.
+    """
+
+    name: str = "asymmetric"
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_choice("loss", self.name, LOSS_NAMES)
+
+
+@dataclass(frozen=True)
+class OptimiserSettings:
+    """How weights move.
+
+    Attributes:
+        name: "adamw", "sgd" or "lamb".
+        learning_rate: The highest rate of the schedule.
+        backbone_factor: The backbone's rate as a multiple of the head's, when it is trained.
+        weight_decay: Decay of matrices; vectors (biases, norms) are never decayed.
+        momentum: Momentum of sgd, first beta of adamw and lamb.
+        second_momentum: Second beta of adamw and lamb.
+        schedule: "one-cycle" (up over `warmup`, then down to nearly zero), "cosine" or "constant".
+        warmup: Share of all steps in which the rate rises.
+        clip_norm: Largest gradient norm; 0 for no clipping.
+    """
+
+    name: Literal["adamw", "sgd", "lamb"] = "adamw"
+    learning_rate: float = 1e-3
+    backbone_factor: float = 1.0
+    weight_decay: float = 1e-2
+    momentum: float = 0.9
+    second_momentum: float = 0.999
+    schedule: Literal["one-cycle", "cosine", "constant"] = "one-cycle"
+    warmup: float = 0.3
+    clip_norm: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_number("optimiser.learning_rate", self.learning_rate, 1e-9, 1e3)
+        check_number("optimiser.backbone_factor", self.backbone_factor, 0.0, 100.0)
+        check_number("optimiser.weight_decay", self.weight_decay, 0.0, 10.0)
+        check_number("optimiser.momentum", self.momentum, 0.0, 0.9999)
+        check_number("optimiser.second_momentum", self.second_momentum, 0.0, 0.999999)
+        check_number("optimiser.warmup", self.warmup, 0.0, 0.9)
+        check_number("optimiser.clip_norm", self.clip_norm, 0.0, 1e6)
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How long and how.
+
+    Attributes:
+        epochs: Passes over the training images.
+        batch_size: Images per step (per micro-step when accumulating).
+        accumulate: Micro-steps whose gradients are added up before one step.
+        ema: Decay of the running average of the weights that is evaluated and saved; 0 for none.
+        precision: "auto" computes in half precision on GPUs and in float32 elsewhere; "float32" everywhere.
+        cache_features: With a frozen backbone, extract features once and train from them.
+        cached_views: How many augmented views of each training picture are kept beside the picture itself; every epoch
+            shows one of them at random. 0 keeps its mirror image alone, with `augment.flip`.
+        standardise: With a frozen backbone, fit the head's feature scale to the training features before the first
+            step. A backbone that is trained moves its features, so there it plays no part.
+        select: Which weights are kept: those of the "best" epoch on validation data, or of the "last".
+        metric: What "best" and early stopping look at.
+        patience: Stop after this many epochs without a better metric; 0 never stops early.
+        seed: Everything random follows from it, the epoch and the image's number.
+        workers: Processes that decode images when features are not cached; the result does not depend on it.
+        checkpoint_minutes: Longest time between two checkpoints; there is one after every epoch in any case.
+    """
+
+    epochs: int = 30
+    batch_size: int = 64
+    accumulate: int = 1
+    ema: float = 0.0
+    precision: Literal["auto", "float32"] = "auto"
+    cache_features: bool = True
+    cached_views: int = 0
+    standardise: bool = True
+    select: Literal["best", "last"] = "best"
+    metric: Literal["mAP", "CF1", "OF1", "top1"] = "mAP"
+    patience: int = 0
+    seed: int = 0
+    workers: int = 2
+    checkpoint_minutes: float = 5.0
+
+    def __post_init__(self) -> None:
+        check_whole("training.epochs", self.epochs, 1, 100_000)
+        check_whole("training.batch_size", self.batch_size, 1, 1_000_000)
+        check_whole("training.cached_views", self.cached_views, 0, 1000)
+        check_whole("training.accumulate", self.accumulate, 1, 10_000)
+        check_number("training.ema", self.ema, 0.0, 0.99999)
+        check_whole("training.patience", self.patience, 0, 100_000)
+        check_whole("training.seed", self.seed, 0, 2**32 - 1)
+        check_whole("training.workers", self.workers, 0, 256)
+        check_number("training.checkpoint_minutes", self.checkpoint_minutes, 0.0, 1e6)
+
+
+@dataclass(frozen=True)
+class CalibrationSettings:
+    """Whether scores are turned into probabilities, on the images held aside, before thresholds are chosen.
+
+    Attributes:
+        kind: "none"; "shared" for one scale and offset of the logits; "per-class" for one of each per class, those of
+            classes with few positives drawn to the shared ones. With a softmax "shared" is a temperature.
+    """
+
+    kind: Literal["none", "shared", "per-class"] = "none"
+
+
+@dataclass(frozen=True)
+class ThresholdSettings:
+    """From which score a label counts, chosen per class on the images held aside.
+
+    Attributes:
+        aim: "f1" (best F1), "precision" (lowest threshold that keeps `value` precision), "fixed" (`value` for all).
+        value: The precision to keep, or the fixed threshold.
+    """
+
+    aim: Literal["f1", "precision", "fixed"] = "f1"
+    value: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_number("thresholds.value", self.value, 0.0, 1.0)

@@ -1,0 +1,72 @@
+"""Reading plain data from YAML that a stranger may have written, and writing it back."""
+
+import re
+from typing import Any
+
+import yaml
+
+from tagloom.checks import shown
+from tagloom.errors import RecipeError
+
+MAX_YAML_CHARACTERS = 1_000_000
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """SafeLoader without aliases (they can unfold to gigabytes) and without silently repeated keys."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.events.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise RecipeError(f"{mark.name}, line {mark.line + 1}: anchors and aliases are not used in recipes.")
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node)
+            if not isinstance(key, str | int | float):
+                break  # no name at all: the reader that comes next says so
+            if key in seen:
+                line = key_node.start_mark.line + 1
+                raise RecipeError(f"{key_node.start_mark.name}, line {line}: {shown(key)} is given twice.")
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+class _StrictDumper(yaml.SafeDumper):
+    """SafeDumper that knows what `_StrictLoader` takes for a number, so that it quotes text that looks like one."""
+
+
+# YAML 1.1 takes 1e-3 for text, since it has no dot; everybody means the number.
+for _side in (_StrictLoader, _StrictDumper):
+    _side.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789"))
+_StrictDumper.add_representer(tuple, yaml.SafeDumper.represent_list)
+
+
+def write_yaml(content: Any) -> str:
+    """Write plain data as YAML that `read_yaml` reads back; tuples become lists.
+
+    >>> print(write_yaml({"epochs": 3, "rate": "1e-3"}), end="")
+    epochs: 3
+    rate: '1e-3'
+    """
+    # Letters beyond ASCII are escaped: PyYAML loses some line breaks among them when it writes them as they are.
+    return str(yaml.dump(content, Dumper=_StrictDumper, sort_keys=False))
+
+
+def read_yaml(text: str, where: str) -> Any:
+    """Read plain data from YAML text.
+
+    >>> read_yaml("epochs: 3", "an example")
+    {'epochs': 3}
+    """
+    if len(text) > MAX_YAML_CHARACTERS:
+        raise RecipeError(f"{where}: {len(text)} characters are too many for a recipe.")
+    try:
+        loader = _StrictLoader(text)
+        loader.name = where
+        return loader.get_single_data()
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date in month 13, a number of 5,000 digits
+        raise RecipeError(f"{where}: not valid YAML: {error}") from error
+    except RecursionError:
+        raise RecipeError(f"{where}: nested too deeply.") from None

@@ -1,0 +1,132 @@
+"""Finding the scale and offset of a calibration on labelled images that the network was not trained on.
+
+What is minimised is the negative log-likelihood of the labels, with a pull of each class's scale and offset towards
+those that all classes share. It is worth about as much as `prior_positives` positive images, so it decides for classes
+with a handful of positives, which would otherwise be calibrated by chance (one that is separated perfectly would want
+an endless scale), and is lost among many. The shared ones are hardly drawn anywhere: losses shift scores far.
+"""
+
+import math
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from scipy.optimize import minimize, minimize_scalar
+
+from tagloom.errors import DataError
+from tagloom.metrics.blocks import Array, check_shapes
+from tagloom.scoring.calibration import Activation, Calibration
+
+Kind: TypeAlias = Literal["shared", "per-class"]
+
+SCALES = (0.02, 50.0)  # between which every fit looks
+_LOG_SCALES = (math.log(SCALES[0]), math.log(SCALES[1]))
+OFFSETS = (-50.0, 50.0)
+SHARED_PRIOR = 1.0  # keeps a fit to images without any positive finite, and is lost otherwise
+MAX_PAIRS = 4_000_000  # more say no more about two numbers
+
+
+class Platt(NamedTuple):
+    """A fit: the calibrated logit is scale · logit + offset."""
+
+    scale: float
+    offset: float
+
+
+def fit_calibration(
+    logits: Array,
+    targets: Array,
+    known: Array | None = None,
+    *,
+    kind: Kind,
+    activation: Activation = "sigmoid",
+    prior_positives: float = 16.0,
+) -> Calibration:
+    """Fit the calibration of a tagger.
+
+    Args:
+        logits: (n, N) of images that were not trained on.
+        targets: (n, N), 0 or 1.
+        known: (n, N) bool; pairs that are not known are left out.
+        kind: "shared" for one scale and offset, "per-class" for one of each per class. With a softmax only "shared",
+            which then is a temperature: an offset that all classes share changes nothing there.
+        activation: What turns logits into scores.
+        prior_positives: How many positives the pull to the shared fit is worth; 0 for none. Of 0, 1, 2, 4, … 32, tried
+            on photographs of 80 labels, 16 and 32 gave the best log-likelihood of images that were not fitted on, and
+            16 of the two the smaller calibration error.
+    """
+    check_shapes(logits, targets, known)
+    if activation == "softmax":
+        if kind == "per-class":
+            raise DataError("with a softmax one temperature is fitted for all classes: take the kind 'shared'.")
+        return Calibration(scale=_fit_softmax(logits, targets))
+    step = -(-logits.size // MAX_PAIRS)
+    every = _pairs(logits[::step], targets[::step], None if known is None else known[::step])
+    shared = fit_platt(*every, prior_positives=SHARED_PRIOR)
+    if kind == "shared":
+        return Calibration(*shared)
+    scales, offsets = [], []
+    for column in range(logits.shape[1]):
+        values, truth = _pairs(logits[:, column], targets[:, column], None if known is None else known[:, column])
+        # A class starts from the shared calibration, and what it is drawn to is to leave that as it is.
+        own = fit_platt(shared.scale * values + shared.offset, truth, prior_positives=prior_positives)
+        scales.append(own.scale * shared.scale)
+        offsets.append(own.scale * shared.offset + own.offset)
+    return Calibration(*shared, tuple(scales), tuple(offsets))
+
+
+def fit_platt(logits: Array, positive: Array, *, prior_positives: float) -> Platt:
+    """Fit scale s and offset o of logits (m,) to labels (m,), drawn towards s = 1 and o = 0.
+
+    Minimised over log s and o is Σ softplus(±(s·z + o)) + ½ · prior_positives · (log² s + o²): twice the scale is as
+    far from 1 as half of it. In the curvature in o a positive image counts for about one: the prior is worth so many.
+    """
+    values, truth = np.asarray(logits, np.float64), np.asarray(positive, bool)
+
+    def objective(point: Array) -> tuple[float, Array]:
+        log_scale, offset = point
+        scaled = np.exp(log_scale) * values
+        calibrated = scaled + offset
+        error = _sigmoid(calibrated) - truth
+        loss = np.logaddexp(0, np.where(truth, -calibrated, calibrated)).sum()
+        loss += 0.5 * prior_positives * (log_scale**2 + offset**2)
+        slope = [error @ scaled + prior_positives * log_scale, error.sum() + prior_positives * offset]
+        return float(loss), np.array(slope)
+
+    found = minimize(
+        objective,
+        [0.0, 0.0],
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[_LOG_SCALES, OFFSETS],
+        options={"ftol": 1e-12, "gtol": 1e-7, "maxiter": 500},
+    )
+    return Platt(float(np.exp(found.x[0])), float(found.x[1]))
+
+
+def _fit_softmax(logits: Array, targets: Array) -> float:
+    """Fit 1 / temperature to the images that have exactly one label."""
+    truth = np.asarray(targets, bool)
+    rows = np.flatnonzero(truth.sum(axis=1) == 1)
+    if not len(rows):
+        raise DataError("no image has exactly one label, so no temperature can be fitted. Use calibration 'none'.")
+    values, right = np.asarray(logits[rows], np.float64), truth[rows].argmax(axis=1)
+    values -= values.max(axis=1, keepdims=True)
+    chosen = values[np.arange(len(rows)), right]
+
+    def loss(log_scale: float) -> float:
+        scale = np.exp(log_scale)
+        return float((np.log(np.exp(scale * values).sum(axis=1)) - scale * chosen).mean())
+
+    found = minimize_scalar(loss, bounds=_LOG_SCALES, method="bounded", options={"xatol": 1e-6})
+    return float(np.exp(found.x))
+
+
+def _pairs(logits: Array, targets: Array, known: Array | None) -> tuple[Array, Array]:
+    """Give the logits and labels of all known pairs, each (m,)."""
+    if known is None:
+        return logits.ravel(), targets.ravel()
+    return logits[known], targets[known]
+
+
+def _sigmoid(values: Array) -> Array:
+    return np.asarray(0.5 * (1 + np.tanh(0.5 * values)))

@@ -1,0 +1,102 @@
+"""How far teachers are: read from their folders, whoever trains them, and shown as a table that moves or as lines."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from tagloom.tagger.spec import SPEC_FILE
+from tagloom.training.distill.teachers import Teacher
+from tagloom.training.log import LOG_FILE
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far one teacher is.
+
+    Attributes:
+        state: "waiting", "training", "finished" or "failed".
+        epoch: Epochs done.
+        mean_precision: mAP after the last of them, in percent; None when it is not measured.
+    """
+
+    state: str
+    epoch: int = 0
+    mean_precision: float | None = None
+
+    def text(self, epochs: int) -> str:
+        """Say it in a few words."""
+        words = f"epoch {self.epoch}/{epochs}" if self.state == "training" else self.state
+        return words if self.mean_precision is None else f"{words}, mAP {self.mean_precision:.1f}"
+
+
+def standing_of(teacher: Teacher) -> Standing:
+    """Read from a teacher's folder how far it is."""
+    try:
+        lines = [json.loads(line) for line in (teacher.folder / LOG_FILE).read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError):  # not begun, or in the middle of a line
+        lines = []
+    epochs = [line for line in lines if line.get("event") == "epoch"]
+    epoch = int(epochs[-1]["epoch"]) if epochs else 0
+    precision = epochs[-1].get("mAP") if epochs else None
+    if (teacher.folder / SPEC_FILE).exists():
+        return Standing("finished", epoch, precision)
+    return Standing("training" if lines else "waiting", epoch, precision)
+
+
+class Board:
+    """Shows the standing of all teachers while it is entered.
+
+    Args:
+        teachers: Whom to show.
+        console: Where; a terminal gets one table that moves, anything else a line for every change. None for silence.
+    """
+
+    def __init__(self, teachers: Sequence[Teacher], console: Console | None) -> None:
+        self.teachers = teachers
+        self.failed: set[str] = set()
+        self._console = console
+        self._told: dict[str, str] = {}
+        moving = console is not None and console.is_terminal
+        self._live = Live(console=console, get_renderable=self._table, refresh_per_second=2) if moving else None
+
+    def __enter__(self) -> "Board":
+        if self._live:
+            self._live.start()
+        self.tell({})
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def tell(self, errors: Mapping[str, str]) -> None:
+        """Look again, and say what is new. `errors` holds what went wrong, by teacher."""
+        self.failed = set(errors)
+        if self._console is None or self._live:
+            return
+        for teacher in self.teachers:
+            text = self._standing(teacher).text(teacher.plan.recipe.training.epochs)
+            if self._told.get(teacher.name, "waiting") != text:
+                self._console.print(f"teacher {teacher.name}: {text}", markup=False)
+                self._told[teacher.name] = text
+
+    def _standing(self, teacher: Teacher) -> Standing:
+        found = standing_of(teacher)
+        return Standing("failed", found.epoch) if teacher.name in self.failed else found
+
+    def _table(self) -> Table:
+        table = Table("teacher", "labels", "", title="teachers", title_justify="left")
+        colours = {"finished": "green", "failed": "red", "training": "bold", "waiting": "dim"}
+        for teacher in self.teachers:
+            found = self._standing(teacher)
+            said = Text(found.text(teacher.plan.recipe.training.epochs), style=colours[found.state])
+            table.add_row(teacher.name, str(len(teacher.plan.classes or ())), said)
+        return table

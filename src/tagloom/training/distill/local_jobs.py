@@ -1,0 +1,199 @@
+"""Training teachers on this machine: one after the other in this process, or side by side in processes of their own.
+
+`python -m tagloom.training.distill.local_jobs FOLDER DEVICE CACHE THREADS` is such a process. A teacher's
+folder holds its plan, so nothing else has to be passed to it, and its result is read from there.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import torch
+
+from tagloom.errors import TagloomError
+from tagloom.tagger.spec import SPEC_FILE
+from tagloom.training.distill.teachers import Teacher
+from tagloom.training.plan import RunPlan
+from tagloom.training.run import train
+from tagloom.training.signals import Interrupted, StopRequest
+
+Errors = dict[str, str]
+"""What went wrong, by the name of the teacher."""
+Tell = Callable[[Mapping[str, str]], None]
+_POLL_SECONDS = 0.1
+_ERROR = "teacher failed: "  # what a process says before its error, as the last of its output
+
+
+def train_teacher(folder: str, device: str, cache_folder: str, threads: int | None = None) -> None:
+    """Train the run whose plan is in a folder, or go on with it; a finished one is left as it is.
+
+    Args:
+        folder: The teacher's.
+        device: As `train` takes it.
+        cache_folder: Where features of frozen backbones are kept.
+        threads: How many this process may use; None leaves it as it is.
+    """
+    place = Path(folder)
+    if (place / SPEC_FILE).exists():
+        return
+    if threads is not None:
+        torch.set_num_threads(threads)
+    train(RunPlan.read(place), place, resume=True, device=device, cache_folder=Path(cache_folder))
+
+
+def train_locally(
+    teachers: Sequence[Teacher], *, jobs: int, device: str, cache_folder: Path, stop: StopRequest, tell: Tell
+) -> Errors:
+    """Train teachers on this machine; one that fails does not keep the others from training.
+
+    Args:
+        teachers: Whom to train; their plans are in their folders.
+        jobs: How many side by side.
+        device: As `train` takes it; several GPUs are shared out among the jobs.
+        cache_folder: Where features of frozen backbones are kept.
+        stop: When requested, all save what they have and `Interrupted` is raised.
+        tell: Called often with the errors so far.
+
+    Returns:
+        What went wrong, by teacher; empty when all are finished.
+    """
+    if jobs == 1:
+        return _one_by_one(teachers, device, cache_folder, stop, tell)
+    return _side_by_side(teachers, jobs, device, cache_folder, stop, tell)
+
+
+def threads_each(jobs: int) -> int:
+    """Share this process's threads out among jobs: more threads than cores are many times slower."""
+    return max(1, torch.get_num_threads() // jobs)
+
+
+def device_of(device: str, slot: int, gpus: int) -> str:
+    """Give the device of the job in a slot.
+
+    >>> device_of("auto", 3, gpus=2), device_of("auto", 3, gpus=0), device_of("cpu", 1, gpus=2)
+    ('cuda:1', 'auto', 'cpu')
+    """
+    return f"cuda:{slot % gpus}" if device in ("auto", "cuda") and gpus > 1 else device
+
+
+def _one_by_one(teachers: Sequence[Teacher], device: str, cache_folder: Path, stop: StopRequest, tell: Tell) -> Errors:
+    errors: Errors = {}
+    for teacher in teachers:
+        stop.leave_if_requested()
+        try:
+            train_teacher(str(teacher.folder), device, str(cache_folder))
+        except Interrupted:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever befalls one teacher, the others go on
+            errors[teacher.name] = _described(error)
+        tell(errors)
+    return errors
+
+
+class _Job(NamedTuple):
+    teacher: Teacher
+    process: subprocess.Popen[bytes]
+    output: IO[bytes]
+
+    def end(self) -> str:
+        """Give the error that a process which has ended left, or how it ended."""
+        with self.output as file:
+            file.seek(0)
+            _, found, error = file.read().decode(errors="replace").rpartition(_ERROR)
+        return error if found else f"its process ended with code {self.process.returncode} (below 0: killed)"
+
+
+def _side_by_side(
+    teachers: Sequence[Teacher], jobs: int, device: str, cache_folder: Path, stop: StopRequest, tell: Tell
+) -> Errors:
+    errors: Errors = {}
+    waiting, running = list(teachers), dict[int, _Job]()
+    threads = threads_each(jobs)
+    gpus = torch.cuda.device_count()
+    try:
+        while running or (waiting and not stop.requested):
+            for slot in range(jobs):
+                if waiting and slot not in running and not stop.requested:
+                    running[slot] = _start(waiting.pop(0), device_of(device, slot, gpus), cache_folder, threads)
+            for slot, job in list(running.items()):
+                if job.process.poll() is not None:
+                    del running[slot]
+                    error = job.end()
+                    if job.process.returncode != 0 and not stop.requested:
+                        errors[job.teacher.name] = error
+            if stop.requested:
+                _ask_to_stop(running.values())
+            tell(errors)
+            time.sleep(_POLL_SECONDS)
+    finally:  # a second Ctrl-C, or a fault of ours: nobody is left behind
+        _ask_to_stop(running.values())
+        for job in running.values():
+            job.process.wait()
+            job.end()
+    stop.leave_if_requested()
+    return errors
+
+
+def _start(teacher: Teacher, device: str, cache_folder: Path, threads: int) -> _Job:
+    output = tempfile.TemporaryFile()  # noqa: SIM115 - `_Job.end` closes it
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "tagloom.training.distill.local_jobs",
+            teacher.folder,
+            device,
+            cache_folder,
+            str(threads),
+        ],
+        stdin=subprocess.PIPE,  # never written to: when this process dies the other end sees it closed
+        stdout=output,
+        stderr=output,
+        env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+    )
+    return _Job(teacher, process, output)
+
+
+def _ask_to_stop(jobs: Iterable[_Job]) -> None:
+    for job in jobs:
+        with suppress(ProcessLookupError):
+            job.process.terminate()
+
+
+def _described(error: BaseException) -> str:
+    return str(error) if isinstance(error, TagloomError) else f"{type(error).__name__}: {error}"
+
+
+def _leave_with_the_parent() -> None:
+    """Ask this process to stop when its parent is gone, so that no orphan trains on in a folder that is resumed."""
+
+    def wait() -> None:
+        os.read(0, 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def main() -> None:
+    """Train one teacher in this process."""
+    _leave_with_the_parent()
+    folder, device, cache_folder, threads = sys.argv[1:]
+    try:
+        train_teacher(folder, device, cache_folder, int(threads))
+    except Interrupted as error:
+        raise SystemExit(error.exit_code) from None
+    except Exception as error:  # noqa: BLE001 - the process that started this one tells it
+        sys.stdout.write(_ERROR + _described(error))
+        raise SystemExit(2) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+"""Filling the feature cache: every image through the frozen backbone once."""
+
+import hashlib
+import json
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tagloom.cores import usable_cores
+from tagloom.data.images import content_hash
+from tagloom.data.reading import PictureBatch, work_on_pictures
+from tagloom.errors import ImageError, TaggerError, TagloomError
+from tagloom.models.heads import Head
+from tagloom.models.network import Summariser, TaggerNetwork
+from tagloom.models.onnx_export import export_onnx
+from tagloom.recipe.pictures import Preprocess
+from tagloom.tagger.onnx_runner import OnnxNetwork
+from tagloom.training.features.cache import CachedFeatures, FeatureCache
+from tagloom.training.features.views import PLAIN, View
+from tagloom.training.signals import StopRequest
+
+SHARD_IMAGES = 1024
+BATCH_IMAGES = 32
+CORE_IMAGES = 8  # where each core has a batch of its own: as quick as more, and it bounds memory on many cores
+Extract = Callable[[NDArray[np.uint8]], list[NDArray[np.float32]]]
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """Features of the readable images, and what is wrong with the others.
+
+    Attributes:
+        rows: Rows of the input that could be read, in order.
+        features: Their summaries, aligned with `rows`.
+        broken: The row and error of each image that could not be read.
+        computed: How many images went through the backbone; the others were in the cache.
+    """
+
+    rows: NDArray[np.int64]
+    features: CachedFeatures
+    broken: list[tuple[int, ImageError]]
+    computed: int
+
+
+def extract_features(
+    network: TaggerNetwork,
+    paths: Sequence[Path],
+    preprocess: Preprocess,
+    *,
+    cache_folder: Path,
+    device: torch.device,
+    stop: StopRequest,
+    view: View = PLAIN,
+    check: Callable[[list[tuple[int, ImageError]]], None] = lambda broken: None,
+    progress: Progress = lambda done, total: None,
+) -> Extraction:
+    """Give the summaries of images, computing only those that the cache does not hold.
+
+    Args:
+        network: Its frozen backbone and its head's parameter-free first step are used.
+        paths: The images.
+        preprocess: Size and fit.
+        cache_folder: Root of all caches.
+        device: Where the backbone runs; on CPUs it runs in ONNX Runtime.
+        stop: When requested, what was computed is kept and `Interrupted` raised.
+        view: How the pictures are seen.
+        check: Called with the unreadable images, first after a look at the files and again at the end; may raise.
+        progress: Called with images done and images to do.
+    """
+    keys, unreadable = _content_keys(paths)
+    check(sorted(unreadable.items()))
+    name = extractor_key(network, preprocess, view)
+    cache = FeatureCache(cache_folder / "features" / name)
+    path_of = {key: path for key, path in zip(keys, paths, strict=True) if key is not None}
+    todo = cache.missing(list(path_of))
+    broken: dict[str, ImageError] = {}
+    if todo:
+        # Views differ in the pictures only, so all share one exported network.
+        exported = cache_folder / "extractors" / f"{extractor_key(network, preprocess, PLAIN)}.onnx"
+        run = _extractor(network, preprocess, exported, device)
+        broken = _fill(cache, run, todo, path_of, preprocess, view=view, stop=stop, progress=progress)
+        for row, key in enumerate(keys):
+            if key in broken:  # of equal files only one was read, but each is named
+                unreadable[row] = ImageError(str(paths[row]), broken[key].reason, broken[key].finding)
+    check(sorted(unreadable.items()))
+    rows = np.array([row for row in range(len(paths)) if row not in unreadable], np.int64)
+    features = cache.view([cast(str, keys[row]) for row in rows])
+    return Extraction(rows, features, sorted(unreadable.items()), computed=len(todo) - len(broken))
+
+
+def extractor_key(network: TaggerNetwork, preprocess: Preprocess, view: View) -> str:
+    """Name an extractor by all that its output depends on: weights, preprocessing, view and summary."""
+    digest = hashlib.blake2b(digest_size=16)
+    head = cast(Head, network.head)
+    choices = {"preprocess": asdict(preprocess), "summary": head.summary, "stages": head.stages, "view": asdict(view)}
+    digest.update(json.dumps(choices, sort_keys=True).encode())
+    digest.update(network.backbone.name.encode())
+    for tensor_name, value in network.backbone.state_dict().items():
+        digest.update(tensor_name.encode())
+        digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _content_keys(paths: Sequence[Path]) -> tuple[list[str | None], dict[int, ImageError]]:
+    """Hash every file; None and an error, by row, for those that are not there."""
+
+    def key(path: Path) -> str | ImageError:
+        try:
+            return content_hash(path)
+        except ImageError as error:
+            return error
+
+    with ThreadPoolExecutor(usable_cores() * 2) as pool:
+        results = list(pool.map(key, paths))
+    keys = [None if isinstance(result, ImageError) else result for result in results]
+    return keys, {row: result for row, result in enumerate(results) if isinstance(result, ImageError)}
+
+
+def _extractor(network: TaggerNetwork, preprocess: Preprocess, exported: Path, device: torch.device) -> Extract:
+    """Make the function that runs the backbone: ONNX Runtime on CPUs, torch elsewhere and for what has no ONNX form.
+
+    The ONNX network takes one core for each call, so that `_summaries` can call it on all cores at once.
+    """
+    summariser = Summariser(network).eval()
+    if device.type == "cpu":
+        if exported.is_file():
+            with suppress(TaggerError):
+                return OnnxNetwork(exported, threads=1)
+        with suppress(TaggerError):
+            _export(summariser, exported, preprocess.size)
+            return OnnxNetwork(exported, threads=1)
+    summariser.to(device)
+
+    @torch.inference_mode()
+    def run(pictures: NDArray[np.uint8]) -> list[NDArray[np.float32]]:
+        return [value.float().cpu().numpy() for value in summariser(torch.from_numpy(pictures).to(device))]
+
+    return run
+
+
+def _export(summariser: Summariser, path: Path, size: int) -> None:
+    """Write the exported network under a name of our own first: another run may be writing the same."""
+    own = path.with_name(f"{path.stem}-{uuid.uuid4().hex}.onnx")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        export_onnx(summariser, own, size=size)
+        own.replace(path)
+    except OSError as error:
+        raise TagloomError(
+            f"{path.parent}: cannot be written ({error}). Make room, or name another folder with --cache."
+        ) from error
+
+
+def _fill(
+    cache: FeatureCache,
+    run: Extract,
+    todo: list[str],
+    path_of: dict[str, Path],
+    preprocess: Preprocess,
+    *,
+    view: View,
+    stop: StopRequest,
+    progress: Progress,
+) -> dict[str, ImageError]:
+    """Run missing images, named by their keys, through the backbone, a shard at a time; a stop keeps what is done.
+
+    Returns:
+        The error of each image that cannot be read, by key.
+    """
+    broken: dict[str, ImageError] = {}
+    done: list[str] = []
+    parts: list[list[NDArray[np.float32]]] = []
+
+    def flush() -> None:
+        if done:
+            cache.add(done, [np.concatenate(column) for column in zip(*parts, strict=True)])
+            done.clear()
+            parts.clear()
+
+    finished = 0
+    for batch, summary in _summaries(run, todo, path_of, preprocess, view):
+        if batch.places:
+            parts.append(summary)
+            done.extend(todo[place] for place in batch.places)
+        broken.update((todo[place], error) for place, error in batch.errors)
+        finished += len(batch.places) + len(batch.errors)
+        progress(finished, len(todo))
+        if len(done) >= SHARD_IMAGES or stop.requested:
+            flush()
+        stop.leave_if_requested()
+    flush()
+    return broken
+
+
+def _summaries(
+    run: Extract, keys: list[str], path_of: dict[str, Path], preprocess: Preprocess, view: View
+) -> Iterator[tuple[PictureBatch, list[NDArray[np.float32]]]]:
+    """Read images, named by their keys, and run them through the backbone, batch by batch, in order."""
+
+    def compute(batch: PictureBatch) -> tuple[PictureBatch, list[NDArray[np.float32]]]:
+        return batch, run(batch.pixels) if batch.places else []
+
+    # In torch one thread computes, on all cores or on another device, and the others only read for it.
+    in_threads = isinstance(run, OnnxNetwork)
+    found = work_on_pictures(
+        [path_of[key] for key in keys],
+        preprocess,
+        compute if in_threads else lambda batch: (batch, []),
+        batch_size=CORE_IMAGES if in_threads else BATCH_IMAGES,
+        threads=usable_cores(),
+        augmentation=view.augmentation,
+        draw=lambda place: view.draw(keys[place]),
+    )
+    yield from found if in_threads else (compute(batch) for batch, _ in found)

@@ -1,0 +1,82 @@
+"""Query augmentations: training against other words than the classes' own, so that unseen words are met with sense.
+
+From ML-Decoder (Ridnik et al., 2021, section 2.3.3 and Figure 8). Noise: a small random change of every word, anew for
+each batch. Random queries: words drawn at random are asked beside the classes'. The paper calls their label "random"
+and positive; by the letter, what they ask for is present in every image. That taught heads to say yes to what they do
+not know, and cost seen and unseen labels alike (docs/results.md); "absent" costs less. Words have a mean square of 1,
+so both are drawn from N(0, 1).
+"""
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from tagloom.errors import RecipeError
+from tagloom.models.heads.query_head import QueryHead
+from tagloom.models.heads.readout import WordReadout
+from tagloom.recipe.parts import WordSettings
+from tagloom.training.tasks.supervised import Batch, Forward, Loss
+
+
+def check_augmented(head: nn.Module, words: WordSettings) -> None:
+    """Refuse to vary the words of a head that takes none but its own; asked before minutes of reading pictures."""
+    takes_any = isinstance(head, QueryHead) and head.takes_words and not (words.random_queries and head.fixed_queries)
+    if words.augmented and not takes_any:
+        raise RecipeError(
+            "words.query_noise and words.random_queries need a head whose queries and readout take any words, such as "
+            "'ml-decoder-words'. Set both to 0."
+        )
+
+
+class AugmentedQueriesTask:
+    """Plain training with augmented queries: loss([logits of noisy words, of random ones], [labels, 0 or 1]).
+
+    Args:
+        forward: From a batch's inputs and `words` (K, g, d_w) to logits (B, K · g).
+        loss: The loss, over as many labels as it is given.
+        head: The head that `forward` runs, for its words; it `takes_words`.
+        noise: How much of N(0, 1) is added to the words.
+        random_queries: How many queries of random words are added, g words each.
+        random_present: Whether the label of random words is 1 for every image, or 0.
+    """
+
+    def __init__(
+        self,
+        forward: Forward,
+        loss: Loss,
+        head: QueryHead,
+        *,
+        noise: float,
+        random_queries: int,
+        random_present: bool = False,
+    ) -> None:
+        self.forward = forward
+        self.loss = loss
+        self.head = head
+        self.noise = noise
+        self.random_queries = random_queries
+        self.random_label = float(random_present)
+
+    def __call__(self, batch: Batch) -> dict[str, Tensor]:
+        """Give the loss, and the logits (B, N) of the classes' noisy words."""
+        words = cast(Tensor, self.head.words)
+        asked = torch.cat([noisy(words, self.noise), words.new_empty(self.random_queries, *words.shape[1:]).normal_()])
+        everything = self.forward(*batch.inputs, words=asked)
+        own, random = everything.tensor_split([words.shape[0] * words.shape[1]], dim=1)
+        logits = own.index_select(1, cast(WordReadout, self.head.readout).places)
+        targets = torch.cat(
+            [batch.targets, torch.full_like(random, self.random_label, dtype=batch.targets.dtype)], dim=1
+        )
+        known = batch.known
+        if known is not None:
+            known = torch.cat([known, torch.ones_like(random, dtype=torch.bool)], dim=1)
+        return {"loss": self.loss(torch.cat([logits, random], dim=1), targets, known), "logits": logits}
+
+
+def noisy(words: Tensor, noise: float) -> Tensor:
+    """Add noise to words (K, g, d_w); the zeros in places without a word stay zeros."""
+    if noise == 0:
+        return words
+    filled = words.ne(0).any(dim=-1, keepdim=True)
+    return words + noise * torch.randn_like(words) * filled

@@ -1,0 +1,133 @@
+"""Files and folders are found, tagged in order, and their tags written whole or not at all."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tagloom.errors import DataError, ImageError
+from tagloom.predict.files import collect_images, tag_files, write_tags
+from tagloom.predict.tagger import Tag, Tagger
+from tagloom.recipe.pictures import Preprocess
+from tagloom.tagger.spec import TaggerSpec
+
+ROWS = [(Path("a.jpg"), [Tag("cat", 0.91234), Tag("a, b", 0.5)]), (Path("ü.jpg"), [])]
+
+
+def brightness_tagger() -> Tagger:
+    """Says "bright" of what is bright and "dark" of what is dark."""
+    spec = TaggerSpec(("bright", "dark"), Preprocess(size=32), "x", "gap")
+
+    def run(pictures):
+        level = pictures.reshape(len(pictures), -1).mean(1) / 16 - 8
+        return np.stack([level, -level], 1).astype(np.float32)
+
+    return Tagger(spec, run, "onnx")
+
+
+@pytest.fixture
+def pictures(tmp_path) -> Path:
+    folder = tmp_path / "pictures"
+    (folder / "deep" / "er").mkdir(parents=True)
+    for name, level in (("b.png", 250), ("a.png", 5), ("deep/er/c.jpg", 250)):
+        Image.new("RGB", (9, 9), (level,) * 3).save(folder / name)
+    (folder / "notes.txt").write_text("not a picture")
+    return folder
+
+
+def test_folders_are_searched_to_the_bottom_and_files_taken_as_they_are(pictures):
+    found = collect_images([pictures / "notes.txt", pictures])
+    assert found == [pictures / name for name in ("notes.txt", "a.png", "b.png", "deep/er/c.jpg")]
+
+
+def test_a_picture_that_is_named_twice_is_tagged_once(pictures):
+    assert collect_images([pictures / "b.png", pictures, pictures / "b.png"]).count(pictures / "b.png") == 1
+
+
+def test_a_folder_without_pictures_is_an_error(tmp_path):
+    with pytest.raises(DataError, match="no image in this folder"):
+        collect_images([tmp_path])
+
+
+def test_tags_come_in_order_with_what_is_wrong_in_its_place(pictures):
+    paths = [pictures / "b.png", pictures / "notes.txt", pictures / "a.png", pictures / "gone.png"]
+    results = list(tag_files(brightness_tagger(), paths))
+    assert [path for path, _ in results] == paths
+    assert [tag.label for tag in results[0][1]] == ["bright"]
+    assert isinstance(results[1][1], ImageError)
+    assert [tag.label for tag in results[2][1]] == ["dark"]
+    assert results[3][1].reason == "missing"
+
+
+def test_threshold_and_top_k_reach_the_tagger(pictures):
+    paths = [pictures / "b.png"]
+    assert len(next(tag_files(brightness_tagger(), paths, top_k=2))[1]) == 2
+    assert next(tag_files(brightness_tagger(), paths, threshold=1.0))[1] == []
+
+
+def test_csv_comes_back_as_it_went(tmp_path, monkeypatch):
+    (tmp_path / "new").mkdir()
+    monkeypatch.chdir(tmp_path / "new")
+    assert write_tags(iter(ROWS), tmp_path / "new" / "tags.csv") == 2
+    with (tmp_path / "new" / "tags.csv").open(newline="", encoding="utf-8") as file:
+        first, second = csv.DictReader(file)
+    assert first == {"image": "a.jpg", "labels": 'cat|"a, b"', "scores": "0.9123|0.5000"}
+    assert second == {"image": "ü.jpg", "labels": "", "scores": ""}
+
+
+def test_json_lines_come_back_as_they_went(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert write_tags(iter(ROWS), tmp_path / "tags.jsonl") == 2
+    first, second = map(json.loads, (tmp_path / "tags.jsonl").read_text(encoding="utf-8").splitlines())
+    assert first == {
+        "image": "a.jpg",
+        "tags": [{"label": "cat", "score": 0.9123}, {"label": "a, b", "score": 0.5}],
+    }
+    assert second == {"image": "ü.jpg", "tags": []}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_a_run_that_breaks_leaves_the_file_of_before(tmp_path, suffix):
+    path = tmp_path / f"tags{suffix}"
+    path.write_text("the one before")
+
+    def breaking():
+        yield ROWS[0]
+        raise RuntimeError("the power went")
+
+    with pytest.raises(RuntimeError, match="power"):
+        write_tags(breaking(), path)
+    assert path.read_text() == "the one before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_another_ending_is_refused_before_any_work(tmp_path):
+    def untouched():
+        pytest.fail("pictures were tagged")
+        yield
+
+    with pytest.raises(DataError, match=r"\.csv or \.jsonl"):
+        write_tags(untouched(), tmp_path / "tags.txt")
+
+
+def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"tags\.csv: cannot be written"):
+        write_tags(iter(ROWS), tmp_path / "file" / "tags.csv")
+
+
+def test_a_table_of_tags_reads_back_wherever_it_lies(tmp_path, monkeypatch):
+    from PIL import Image
+
+    from tagloom.data import load_table
+
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (8, 8)).save(tmp_path / "photos" / "a.png")
+    monkeypatch.chdir(tmp_path)
+    write_tags([(Path("photos/a.png"), [Tag("odd|name", 0.5), Tag("cat", 0.25)])], Path("lists/tags.csv"))
+    table = load_table(tmp_path / "lists" / "tags.csv", separator="|")
+    assert table.path(0).is_file()
+    assert table.classes == ("cat", "odd|name")

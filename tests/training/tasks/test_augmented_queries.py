@@ -1,0 +1,96 @@
+"""Query augmentations: noise on words, and random words that are in no image, or in every one."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tagloom.losses import create_loss
+from tagloom.models.heads import create_head
+from tagloom.training.tasks.augmented_queries import AugmentedQueriesTask, noisy
+from tagloom.training.tasks.supervised import Batch, SupervisedTask
+
+LOSS = create_loss("asymmetric")
+WORDS = torch.randn(7, 5, generator=torch.Generator().manual_seed(0))
+
+
+def make(name: str = "ml-decoder-words", **options: object) -> nn.Module:
+    torch.manual_seed(0)
+    return create_head(
+        name, in_channels=6, classes=7, word_vectors=WORDS, width=8, attention_heads=2, feed_forward=8, **options
+    ).eval()
+
+
+def batch(known: Tensor | None = None) -> Batch:
+    features = torch.randn(4, 6, 3, 3, generator=torch.Generator().manual_seed(1))
+    return Batch((features,), torch.eye(4, 7), known, torch.arange(4))
+
+
+def task(
+    head: nn.Module, noise: float = 0.0, random: int = 0, loss=LOSS, present: bool = False
+) -> AugmentedQueriesTask:
+    return AugmentedQueriesTask(head.classify, loss, head, noise=noise, random_queries=random, random_present=present)
+
+
+def test_without_noise_and_random_queries_it_is_plain_training():
+    for head in (make(), make("ml-decoder-words-grouped", groups=3)):
+        plain = SupervisedTask(head.classify, LOSS)(batch())
+        ours = task(head)(batch())
+        torch.testing.assert_close(ours["loss"], plain["loss"])
+        torch.testing.assert_close(ours["logits"], plain["logits"])
+
+
+@pytest.mark.parametrize("present", [False, True])
+def test_random_queries_have_one_label_for_every_image(present):
+    handed: list[tuple[Tensor, Tensor, Tensor | None]] = []
+
+    def noting(logits: Tensor, targets: Tensor, known: Tensor | None) -> Tensor:
+        handed.append((logits, targets, known))
+        return logits.sum()
+
+    known = torch.ones(4, 7, dtype=torch.bool)
+    known[0, 3] = False
+    head = make()
+    task(head, random=5, loss=noting, present=present)(batch(known))
+    logits, targets, seen = handed[0]
+    assert logits.shape == targets.shape == seen.shape == (4, 12)
+    torch.testing.assert_close(logits[:, :7], head.classify(*batch().inputs))
+    assert torch.equal(targets[:, :7], batch().targets)
+    assert (targets[:, 7:] == present).all()
+    assert torch.equal(seen[:, :7], known)
+    assert seen[:, 7:].all()
+    assert logits[:, 7:].std(dim=1).min() > 0, "five different words were drawn"
+
+
+def test_random_queries_of_groups_are_groups_of_random_words():
+    sizes: list[int] = []
+    head = make("ml-decoder-words-grouped", groups=3)
+    task(head, random=2, loss=lambda logits, targets, known: sizes.append(logits.shape[1]) or logits.sum())(batch())
+    assert sizes == [7 + 2 * 3]
+
+
+def test_noise_changes_the_words_anew_for_each_batch_by_its_amount():
+    head = make()
+    torch.manual_seed(3)
+    first, second = (task(head, noise=0.5)(batch())["logits"] for _ in range(2))
+    plain = head.classify(*batch().inputs)
+    assert not torch.allclose(first, plain)
+    assert not torch.allclose(first, second)
+    words = torch.ones(200, 1, 300)
+    assert abs(float((noisy(words, 0.1) - words).std()) - 0.1) < 0.002
+    assert torch.equal(noisy(words, 0.0), words)
+
+
+def test_noise_leaves_places_without_a_word_alone():
+    words = torch.ones(2, 3, 4)
+    words[1, 2] = 0
+    changed = noisy(words, 1.0)
+    assert (changed[1, 2] == 0).all()
+    assert (changed[:, :2] != 1).all()
+
+
+def test_the_words_themselves_stay_as_they_are():
+    head = make()
+    before = head.words.clone()
+    task(head.train(), noise=0.3, random=2)(batch())["loss"].backward()
+    assert torch.equal(head.words, before)
+    assert all(parameter.grad is not None for parameter in head.parameters())
