@@ -3,18 +3,7 @@
 from collections.abc import Iterable
 
 from tagloom.errors import RecipeError, unknown_name
-
-MAX_SHOWN = 60
-
-
-def shown(value: object) -> str:
-    """Give a value for a message, never longer than a line.
-
-    >>> shown("a" * 100)
-    "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa..."
-    """
-    text = repr(value)
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
+from tagloom.wording import shown
 
 
 def check_whole(name: str, value: object, low: int, high: int | None = None) -> None:

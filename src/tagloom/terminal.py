@@ -1,12 +1,12 @@
-"""What the command shows: plain text, warnings, and bars with the time left."""
+"""What the command shows: plain text, warnings and notes. Bars are in `progress`."""
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tagloom.progress import Progress
 
 
 def open_console() -> Console:
@@ -24,22 +24,8 @@ def note(text: str) -> None:
     Console(stderr=True, highlight=False, style="dim").print(text, markup=False, soft_wrap=True)
 
 
-def printable(name: str) -> str:
-    """Give a name from somebody's file as text that cannot move the cursor or recolour the terminal."""
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in name)
-
-
-@contextmanager
-def show_progress(console: Console, what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar with the time left, and give the function that moves it."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bars:
-        bar = bars.add_task(what, total=None)
-        yield lambda done, total: bars.update(bar, completed=done, total=total)
-
-
-def counted(rows: Iterator[Any], total: int, progress: Callable[[int, int], None]) -> Iterator[Any]:
-    """Pass rows on and move a bar with each."""
+def counted(rows: Iterator[Any], total: int, progress: Progress) -> Iterator[Any]:
+    """Pass rows on and report progress with each."""
     for number, row in enumerate(rows, start=1):
         yield row
         progress(number, total)

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from tagloom.cli.arguments import Data, DataOptions, read_table, write_json
-from tagloom.terminal import open_console, show_progress
+from tagloom.progress import show_progress
+from tagloom.terminal import open_console
 
 
 def check(

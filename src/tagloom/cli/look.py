@@ -7,7 +7,8 @@ import typer
 
 from tagloom.cli.arguments import Data, DataOptions, Device, IgnoreOtherLabels, Run, needs_train, read_table, write_json
 from tagloom.errors import TagloomError
-from tagloom.terminal import open_console, show_progress, warn
+from tagloom.progress import show_progress
+from tagloom.terminal import open_console, warn
 
 
 def compare(

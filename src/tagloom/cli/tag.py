@@ -20,7 +20,9 @@ from tagloom.cli.arguments import (
     write_json,
 )
 from tagloom.errors import TagloomError
-from tagloom.terminal import counted, note, open_console, printable, show_progress, warn
+from tagloom.progress import show_progress
+from tagloom.terminal import counted, note, open_console, warn
+from tagloom.wording import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from tagloom.data.images import MAX_FILE_BYTES, MAX_PIXELS, open_image
 from tagloom.data.table import LabelTable, Pairs
 from tagloom.errors import ImageError, ImageFault
+from tagloom.progress import Progress, no_progress
 from tagloom.recipe.parts import MAX_BROKEN_SHARE
 
-Progress: TypeAlias = Callable[[int, int], None]
 Digest: TypeAlias = bytes | None
 T = TypeVar("T")
 
@@ -154,7 +154,7 @@ def audit(
     other: LabelTable | None = None,
     *,
     max_pixels: int = MAX_PIXELS,
-    progress: Progress | None = None,
+    progress: Progress = no_progress,
     workers: int = 2,
 ) -> Audit:
     """Read every image of a table once, and look its labels over.
@@ -181,13 +181,11 @@ def audit(
                 problems.append(ImageProblem(table.images[row], error.reason, error.finding))
             if digest is not None:
                 rows_of[digest].append(row)
-            if progress is not None:
-                progress(row + 1, total)
+            progress(row + 1, total)
         other_digests: dict[str, Digest] = {}
         for path, digest in zip(unread, _in_threads(pool, lambda path: _digest(_read(path)), unread), strict=True):
             other_digests[path] = digest
-            if progress is not None:
-                progress(len(paths) + len(other_digests), total)
+            progress(len(paths) + len(other_digests), total)
 
     leaks: list[Leak] = []
     for path, other_image in zip(other_paths, [] if other is None else other.images, strict=True):

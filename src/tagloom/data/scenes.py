@@ -7,7 +7,7 @@ keep each other's company, and pairs of colour and thing that training never sho
 import csv
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from os import PathLike
@@ -32,6 +32,7 @@ from tagloom.data.scene_painting import (
 )
 from tagloom.data.scene_shapes import SHAPES
 from tagloom.errors import DataError, RecipeError, unknown_name
+from tagloom.progress import Progress, no_progress
 
 # Things of a theme are drawn together where co-occurrence is planted.
 THEMES: dict[str, tuple[str, ...]] = {
@@ -172,7 +173,7 @@ def write_scenes(
     test: int = 500,
     settings: SceneSettings = DEFAULT_SETTINGS,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = no_progress,
 ) -> Path:
     """Write a data set: `images/*.jpg`, a CSV of labels per split, `classes.txt` and `boxes.jsonl`.
 
@@ -214,8 +215,7 @@ def write_scenes(
                     table.writerow((name, "|".join(thing.label(settings.names) for thing in things)))
                     boxes.writelines(_box_line(name, thing) for thing in things)
                     done += 1
-                    if progress is not None:
-                        progress(done, total)
+                    progress(done, total)
     (root / "classes.txt").write_text("\n".join(scene_classes(settings.names)) + "\n", encoding="utf-8")
     _write_marker(root, wanted, finished=True)
     return root

@@ -4,7 +4,7 @@ The view is that of multi-task learning (HSQ, section 4.3): a change that lifts 
 moved performance about rather than added to it, so labels are also looked at in pairs.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from tagloom.evaluation.bootstrap import resampled_differences
 from tagloom.evaluation.evaluate import evaluate
 from tagloom.metrics import average_precision
 from tagloom.predict.tagger import Tagger
+from tagloom.progress import Progress, no_progress
 
 RESAMPLES = 1000
 LEAST_POSITIVES = 10
@@ -133,7 +134,7 @@ def compare_taggers(
     *,
     ignore_other_labels: bool = False,
     resamples: int = RESAMPLES,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = no_progress,
 ) -> Comparison:
     """Score two taggers on a table and compare them on the classes they share.
 
@@ -152,7 +153,7 @@ def compare_taggers(
         except DataError as error:
             raise DataError(f"for the {which} tagger, {error}") from error
 
-    def told_after(before: int) -> Callable[[int, int], None]:
+    def told_after(before: int) -> Progress:
         return lambda done, total: progress(before + done, 2 * total)
 
     run_a = evaluate(first, table, ignore_other_labels=ignore_other_labels, progress=told_after(0))

@@ -1,8 +1,7 @@
 """Scoring a tagger on a labelled table."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +12,10 @@ from tagloom.errors import ImageError
 from tagloom.labels.split import LabelSplit
 from tagloom.metrics import zero_shot_score
 from tagloom.predict.tagger import Tagger
+from tagloom.progress import Progress, no_progress
 from tagloom.recipe.parts import MAX_BROKEN_SHARE
 from tagloom.scoring.calibration import to_scores
 from tagloom.scoring.measure import measure_scores
-
-Progress: TypeAlias = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ def evaluate(
     top_k: int = 3,
     max_broken: float = MAX_BROKEN_SHARE,
     ignore_other_labels: bool = False,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = no_progress,
 ) -> Evaluation:
     """Score a tagger on a table, in the tagger's order of classes.
 
@@ -82,7 +80,7 @@ def evaluate_split(
     split: LabelSplit,
     *,
     max_broken: float = MAX_BROKEN_SHARE,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = no_progress,
 ) -> Evaluation:
     """Score a tagger on labels that it was trained on and labels that it was not, as zero-shot papers do.
 

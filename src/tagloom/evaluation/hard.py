@@ -1,6 +1,6 @@
 """Hard instances: the images whose true labels score lowest, and the classes that have most of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -13,6 +13,7 @@ from tagloom.errors import ImageError
 from tagloom.evaluation.evaluate import evaluate
 from tagloom.metrics import average_precision
 from tagloom.predict.tagger import Tag, Tagger
+from tagloom.progress import Progress, no_progress
 
 
 class HardInstance(NamedTuple):
@@ -98,7 +99,7 @@ def find_hard(
     *,
     count: int,
     ignore_other_labels: bool = False,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = no_progress,
 ) -> HardReport:
     """Score a table and list its hardest images and classes.
 

@@ -1,6 +1,6 @@
 """Which experts each label listens to: the gates of hybrid sharing, averaged over pictures (HSQ, Figure 5)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tagloom.errors import ImageError, TaggerError
 from tagloom.explain.pictures import summaries
+from tagloom.progress import Progress, no_progress
 from tagloom.tagger.spec import read_spec
 
 
@@ -57,7 +58,7 @@ def expert_load(
     pictures: Sequence[Path],
     *,
     device: str = "auto",
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = no_progress,
 ) -> ExpertLoad:
     """Average the gates' weights of a tagger over pictures.
 

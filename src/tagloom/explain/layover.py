@@ -1,6 +1,6 @@
 """How much of its intermediate stages a layover tagger mixes in, picture by picture (the paper's α)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from tagloom.errors import ImageError
 from tagloom.explain.pictures import summaries
+from tagloom.progress import Progress, no_progress
 from tagloom.tagger.spec import read_spec
 
 
@@ -16,7 +17,7 @@ def mixing_amounts(
     pictures: Sequence[Path],
     *,
     device: str = "auto",
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = no_progress,
 ) -> tuple[tuple[int, ...], NDArray[np.float32]] | None:
     """Give the stages that a tagger mixes in and α of every picture, or None if its head mixes nothing per picture.
 

@@ -1,12 +1,13 @@
 """Running a tagger's network on pictures, to look at what is inside it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tagloom.cores import usable_cores
 from tagloom.data.reading import read_pictures
 from tagloom.errors import DataError, ImageError
+from tagloom.progress import Progress, no_progress
 from tagloom.tagger.spec import TaggerSpec
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def summaries(
     pictures: Sequence[Path],
     device: "torch.device",
     broken: list[ImageError],
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = no_progress,
 ) -> Iterator[tuple[list[int], tuple["Tensor", ...]]]:
     """Give what the head's `classify` reads, batch by batch, with the numbers of the pictures; without gradients.
 

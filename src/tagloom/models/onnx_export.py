@@ -13,7 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from tagloom.errors import TaggerError
+from tagloom.files import whole_file
 from tagloom.tagger.onnx_runner import OnnxNetwork
+from tagloom.wording import first_line
 
 TOLERANCE = 1e-4
 CHECKED_BATCHES = (1, 2, 7)
@@ -47,17 +49,13 @@ def export_onnx(network: nn.Module, path: Path, *, size: int, words: WordInput |
         TaggerError: If the network has no ONNX form or its copy computes something else; no file is left then.
     """
     network = network.cpu().eval()
-    partial = path.with_suffix(".partial.onnx")
-    try:
+    with whole_file(path) as partial:
         _write(network, partial, size, words)
         worst = _compare(network, partial, size, words)
         if not worst <= TOLERANCE:  # so written that NaN is refused too
             raise TaggerError(
                 f"the ONNX copy differs from torch by {worst:.1e} (allowed {TOLERANCE:.0e}); it was not kept."
             )
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
     return worst
 
 
@@ -83,8 +81,7 @@ def _write(network: nn.Module, path: Path, size: int, words: WordInput | None) -
                 raise RuntimeError("the exporter gave nothing")
             program.save(str(path), external_data=False)
     except Exception as error:  # the exporter fails in as many ways as there are networks
-        first_line = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise TaggerError(f"the network could not be exported to ONNX ({first_line}).") from error
+        raise TaggerError(f"the network could not be exported to ONNX ({first_line(error)}).") from error
 
 
 def _compare(network: nn.Module, path: Path, size: int, words: WordInput | None) -> float:

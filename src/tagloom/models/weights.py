@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tagloom.errors import TaggerError
+from tagloom.wording import first_line
 
 BUNDLED_BACKBONE = "tf_efficientnet_lite0"
 _WRAPPERS = ("state_dict_ema", "state_dict", "model_ema", "model")  # how training scripts nest what they save
@@ -77,10 +78,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     try:
         content: object = _read_safetensors(path) if path.suffix.lower() == ".safetensors" else _read_torch(path)
     except Exception as error:  # a stranger's file may fail in any way, and all mean the same
-        first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise TaggerError(
-            f"{path}: cannot be read as weights ({first_line}). Only .safetensors and torch files of plain tensors "
-            "are loaded; a file that holds pickled objects is refused because it could run code."
+            f"{path}: cannot be read as weights ({first_line(error)}). Only .safetensors and torch files of plain "
+            "tensors are loaded; a file that holds pickled objects is refused because it could run code."
         ) from error
     for key in _WRAPPERS:
         if isinstance(content, dict) and isinstance(content.get(key), dict):

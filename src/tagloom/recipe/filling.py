@@ -4,8 +4,8 @@ import dataclasses
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from tagloom.checks import shown
 from tagloom.errors import RecipeError, unknown_name
+from tagloom.wording import shown
 
 T = TypeVar("T")
 

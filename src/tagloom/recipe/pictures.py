@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from tagloom.checks import check_choice, check_number, check_whole, shown
+from tagloom.checks import check_choice, check_number, check_whole
 from tagloom.errors import RecipeError
+from tagloom.wording import shown
 
 MAX_SIZE = 4096
 MAX_RANDAUGMENT_OPS = 16

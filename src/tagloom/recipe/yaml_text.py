@@ -5,8 +5,8 @@ from typing import Any
 
 import yaml
 
-from tagloom.checks import shown
 from tagloom.errors import RecipeError
+from tagloom.wording import shown
 
 MAX_YAML_CHARACTERS = 1_000_000
 

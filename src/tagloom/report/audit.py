@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tagloom.data.audit import FEW_POSITIVES, Audit
-from tagloom.terminal import printable
+from tagloom.wording import printable
 
 _LONGEST = 10
 

@@ -15,7 +15,7 @@ from tagloom.evaluation.compare import (
     count_pairs,
     improved_pairs,
 )
-from tagloom.terminal import printable
+from tagloom.wording import printable
 
 SHOWN = 10  # labels at either end of the ranking
 NAMED = 5  # labels named before "and … more"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tagloom.errors import MissingExtraError, TagloomError
-from tagloom.terminal import printable
+from tagloom.wording import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from rich.text import Text
 from tagloom.errors import TagloomError
 from tagloom.explain.experts import ExpertLoad
 from tagloom.report.heatmap import draw_heatmap
-from tagloom.terminal import printable
+from tagloom.wording import printable
 
 
 def render_experts(load: ExpertLoad, console: Console) -> None:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from tagloom.evaluation.hard import HardReport
 from tagloom.report.contact_sheet import contact_sheet
-from tagloom.terminal import printable
+from tagloom.wording import printable
 
 
 def render_hard(report: HardReport, console: Console, most_classes: int | None = None) -> None:

@@ -8,7 +8,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tagloom.terminal import printable
+from tagloom.wording import printable
 
 SHOWN = 10  # classes at either end of the ranking
 NAMED = 20  # classes without a positive that are named before "and … more"

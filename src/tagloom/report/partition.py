@@ -14,7 +14,7 @@ from rich.text import Text
 
 from tagloom.labels.graph import nearness
 from tagloom.report.heatmap import draw_heatmap
-from tagloom.terminal import printable
+from tagloom.wording import printable
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tagloom.report.drawing import FAINT, GAIN, INK, LOSS, SMALL, make_figure, plain_axes, save
-from tagloom.terminal import printable
+from tagloom.wording import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

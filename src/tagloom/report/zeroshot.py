@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tagloom.terminal import printable
+from tagloom.wording import printable
 
 NAMED = 20  # labels without a positive that are named before "and … more"
 _ROWS = {"ZSL": "unseen labels only (ZSL)", "GZSL": "all labels (GZSL)", "seen": "seen labels only"}

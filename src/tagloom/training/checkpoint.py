@@ -1,14 +1,14 @@
 """Checkpoints: everything a run needs to continue as if it had never stopped."""
 
-import os
 import shutil
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from tagloom.errors import TagloomError
+from tagloom.files import whole_file
+from tagloom.wording import first_line
 
 CHECKPOINT_FOLDER = "checkpoint"
 NEWEST_FILE = "last.pt"
@@ -57,17 +57,11 @@ class CheckpointStore:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
-        partial = self.folder / (name + ".partial")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with partial.open("wb") as file:
+            with whole_file(self.folder / name) as partial, partial.open("wb") as file:
                 torch.save(content, file)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(self.folder / name)
         except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
-            with suppress(OSError):
-                partial.unlink()
             raise CheckpointError(
                 f"{self.folder / name}: could not be written ({error}). The checkpoint before it is untouched: "
                 "make room on the disk and go on with --resume."
@@ -80,8 +74,7 @@ class CheckpointStore:
         try:
             content = torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:  # a damaged file may fail in any way, and all mean the same
-            first_line = str(error).strip().partition("\n")[0] or type(error).__name__
-            raise CheckpointError(f"{path}: cannot be read ({first_line}). {_BEGIN_ANEW}") from error
+            raise CheckpointError(f"{path}: cannot be read ({first_line(error)}). {_BEGIN_ANEW}") from error
         if not isinstance(content, dict):
             raise CheckpointError(f"{path}: is no checkpoint of a run. {_BEGIN_ANEW}")
         return content

@@ -7,9 +7,9 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from tagloom.errors import MissingExtraError
+from tagloom.progress import ProgressDisplay
 
 LOG_FILE = "log.jsonl"
 
@@ -26,28 +26,18 @@ class RunLog:
     def __init__(self, folder: Path, console: Console | None = None, tensorboard: bool = False) -> None:
         self._path = folder / LOG_FILE
         self._console = console
-        self._bars = Progress(
-            TextColumn("{task.description:<28}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-            console=console,
-            disable=console is None or not console.is_terminal,
-        )
-        self._bar: Any = None
+        self._display = ProgressDisplay(console)
+        self._steps = self._steps_done = 0
         self._board = _tensorboard_writer(folder) if tensorboard else None
 
     def __enter__(self) -> "RunLog":
-        self._bars.start()
+        self._display.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bars.stop()
+        self._display.__exit__(kind, error, trace)
         if self._board:
             self._board.close()
 
@@ -64,19 +54,17 @@ class RunLog:
 
     def work(self, description: str, done: int, total: int) -> None:
         """Show how far some piece of work is."""
-        if self._bar is None or self._bars.tasks[-1].description != description:
-            self._bar = self._bars.add_task(description, total=total, note="")
-        self._bars.update(self._bar, completed=done, total=total)
+        self._display.update(description, done, total)
 
     def epoch_starts(self, epoch: int, epochs: int, steps: int, done: int) -> None:
-        """Open the bar of the training, or move it to the epoch that begins."""
-        if epoch == 0 or self._bar is None or self._bars.tasks[-1].description != "training":
-            self._bar = self._bars.add_task("training", total=epochs * steps, note="")
-        self._bars.update(self._bar, completed=epoch * steps + done, total=epochs * steps)
+        """Move the bar of the training to the epoch that begins."""
+        self._steps, self._steps_done = epochs * steps, epoch * steps + done
+        self._display.update("training", self._steps_done, self._steps)
 
     def step(self, epoch: int, loss: float) -> None:
         """Move the bar by one step."""
-        self._bars.update(self._bar, advance=1, note=f"epoch {epoch + 1}  loss {loss:.4g}")
+        self._steps_done += 1
+        self._display.update("training", self._steps_done, self._steps, note=f"epoch {epoch + 1}  loss {loss:.4g}")
 
     def epoch_ends(self, row: dict[str, float]) -> None:
         """Log an epoch's figures."""

@@ -5,7 +5,6 @@
 """
 
 import json
-import uuid
 import zipfile
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagloom.errors import WordError
+from tagloom.files import whole_file
 
 MAX_BYTES = 4 * 2**30
 MAX_VALUES = 16_384
@@ -50,10 +50,9 @@ def write_vectors(path: Path, table: LabelVectors) -> None:
     """Write a `.safetensors` file in one step that leaves no half-written file."""
     from safetensors.numpy import save
 
-    partial = path.with_name(f"{path.stem}-{uuid.uuid4().hex}.partial")
     metadata = {"labels": json.dumps(list(table.labels), ensure_ascii=False)}
-    partial.write_bytes(save({"vectors": np.ascontiguousarray(table.vectors, np.float32)}, metadata=metadata))
-    partial.replace(path)
+    with whole_file(path) as partial:
+        partial.write_bytes(save({"vectors": np.ascontiguousarray(table.vectors, np.float32)}, metadata=metadata))
 
 
 def _read_safetensors(path: Path) -> tuple[list[str], NDArray[np.floating]]:

@@ -15,6 +15,7 @@ from tagloom.errors import MissingExtraError
 from tagloom.training.distill.local_jobs import Errors, Tell, threads_each, train_teacher
 from tagloom.training.distill.teachers import Teacher
 from tagloom.training.signals import Interrupted, StopRequest
+from tagloom.wording import first_line
 
 RETRIES = 3
 
@@ -76,7 +77,7 @@ def _collect(ray: Any, pending: dict[Any, Teacher], stop: StopRequest, tell: Tel
             except ray.exceptions.RayTaskError as error:
                 errors[teacher.name] = str(error.cause)
             except ray.exceptions.RayError as error:
-                errors[teacher.name] = str(error).strip().partition("\n")[0]
+                errors[teacher.name] = first_line(error)
         tell(errors)
         if stop.requested:
             for task in pending:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagloom.errors import TagloomError
+from tagloom.files import whole_file
 
 KEEP_IN_MEMORY_BYTES = 1 << 30
 FLOAT32_VALUES = 8192  # summaries up to this many values are kept exactly; feature maps in half precision
@@ -79,16 +80,15 @@ class FeatureCache:
         """Write a shard: arrays (len(keys), …), one per summary tensor."""
         name = uuid.uuid4().hex
         paths = [self.folder / f"{name}.{number}.npy" for number in range(len(arrays))]
-        partial = self.folder / f"{name}.keys.partial"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             for path, array in zip(paths, arrays, strict=True):
                 small = array[0].size <= FLOAT32_VALUES
                 np.save(path, array.astype(np.float32 if small else np.float16, copy=False), allow_pickle=False)
-            partial.write_text("\n".join(keys), encoding="ascii")
-            partial.replace(self.folder / f"{name}.keys")
+            with whole_file(self.folder / f"{name}.keys") as partial:
+                partial.write_text("\n".join(keys), encoding="ascii")
         except OSError as error:
-            for path in (*paths, partial):
+            for path in paths:
                 with suppress(OSError):
                     path.unlink()
             raise TagloomError(

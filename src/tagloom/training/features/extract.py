@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -21,6 +20,7 @@ from tagloom.errors import ImageError, TaggerError, TagloomError
 from tagloom.models.heads import Head
 from tagloom.models.network import Summariser, TaggerNetwork
 from tagloom.models.onnx_export import export_onnx
+from tagloom.progress import Progress, no_progress
 from tagloom.recipe.pictures import Preprocess
 from tagloom.tagger.onnx_runner import OnnxNetwork
 from tagloom.training.features.cache import CachedFeatures, FeatureCache
@@ -31,7 +31,6 @@ SHARD_IMAGES = 1024
 BATCH_IMAGES = 32
 CORE_IMAGES = 8  # where each core has a batch of its own: as quick as more, and it bounds memory on many cores
 Extract = Callable[[NDArray[np.uint8]], list[NDArray[np.float32]]]
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def extract_features(
     stop: StopRequest,
     view: View = PLAIN,
     check: Callable[[list[tuple[int, ImageError]]], None] = lambda broken: None,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = no_progress,
 ) -> Extraction:
     """Give the summaries of images, computing only those that the cache does not hold.
 
@@ -148,12 +147,10 @@ def _extractor(network: TaggerNetwork, preprocess: Preprocess, exported: Path, d
 
 
 def _export(summariser: Summariser, path: Path, size: int) -> None:
-    """Write the exported network under a name of our own first: another run may be writing the same."""
-    own = path.with_name(f"{path.stem}-{uuid.uuid4().hex}.onnx")
+    """Write the exported network to the cache, where other runs find it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        export_onnx(summariser, own, size=size)
-        own.replace(path)
+        export_onnx(summariser, path, size=size)
     except OSError as error:
         raise TagloomError(
             f"{path.parent}: cannot be written ({error}). Make room, or name another folder with --cache."

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tagloom.errors import TaggerError
+from tagloom.progress import Progress, no_progress
 from tagloom.training.features.batches import FeatureBatches
 from tagloom.training.tasks.supervised import Batch, Forward, Loss
 
@@ -159,7 +160,7 @@ def remember(
     teachers: Forward,
     batches: FeatureBatches,
     device: torch.device,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = no_progress,
 ) -> RememberedLogits:
     """Ask the teachers once about every image of some batches, in every view.
 

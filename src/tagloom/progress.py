@@ -1,0 +1,118 @@
+"""Progress of long work: the one type of callback, and what a person sees of it.
+
+On a terminal that is a bar. Where there is none (`nohup`, CI, a notebook, a log file) it is a plain line every half
+minute, so that nobody has to guess whether 82,000 pictures are still being read.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with the number of things done and the number of things to do."""
+
+SECONDS_BETWEEN_LINES = 30.0
+
+
+def no_progress(done: int, total: int) -> None:
+    """Tell nobody."""
+
+
+class ProgressDisplay:
+    """Shows how far work is, as a bar on a terminal and as plain lines elsewhere. Use it as a context manager.
+
+    Args:
+        console: Where to show it; None for silence.
+        transient: Whether bars vanish when the work is done.
+        clock: Gives the time in seconds; tests bring their own.
+    """
+
+    def __init__(
+        self, console: Console | None, *, transient: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._console = console
+        self._clock = clock
+        self._bars = Bars(
+            TextColumn("{task.description:<28}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=console,
+            disable=console is None or not console.is_terminal,
+            transient=transient,
+        )
+        self._what = ""
+        self._bar: Any = None
+        self._started = self._said = 0.0
+        self._first = 0
+
+    def __enter__(self) -> "ProgressDisplay":
+        self._bars.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bars.stop()
+
+    def update(self, what: str, done: int, total: int, note: str = "") -> None:
+        """Show how far a piece of work is.
+
+        Args:
+            what: Names the work; another name begins another piece.
+            done: How much is done.
+            total: How much there is to do.
+            note: Something to show beside it, for example the loss.
+        """
+        if self._bar is None or what != self._what:
+            self._what, self._first = what, done
+            self._started = self._said = self._clock()
+            self._bar = self._bars.add_task(what, total=total, note=note)
+        self._bars.update(self._bar, completed=done, total=total, note=note)
+        if self._console is not None and not self._console.is_terminal:
+            self._say(done, total, note)
+
+    def _say(self, done: int, total: int, note: str) -> None:
+        """Print a plain line, unless the last one was printed a moment ago."""
+        now = self._clock()
+        if self._console is None or now - self._said < SECONDS_BETWEEN_LINES:
+            return
+        self._said = now
+        line = progress_line(self._what, done, total, seconds=now - self._started, before=self._first)
+        self._console.print(f"{line}  {note}" if note else line, markup=False, soft_wrap=True)
+
+
+def progress_line(what: str, done: int, total: int, *, seconds: float, before: int = 0) -> str:
+    """Say in a line how far work is, how fast it goes and how long it will take.
+
+    Args:
+        what: Names the work.
+        done: How much is done.
+        total: How much there is to do.
+        seconds: How long it has taken.
+        before: How much of `done` was there before these seconds began.
+
+    >>> progress_line("features", 1500, 9000, seconds=10.0)
+    'features: 1,500 of 9,000, 150.0/s, 0:50 left'
+    """
+    text = f"{what}: {done:,} of {total:,}"
+    rate = (done - before) / seconds if seconds > 0 else 0.0
+    if rate <= 0:
+        return text
+    left = round((total - done) / rate)
+    hours, minutes = divmod(left // 60, 60)
+    clock = f"{hours}:{minutes:02}:{left % 60:02}" if hours else f"{minutes}:{left % 60:02}"
+    return f"{text}, {rate:,.1f}/s, {clock} left"
+
+
+@contextmanager
+def show_progress(console: Console | None, what: str) -> Iterator[Progress]:
+    """Show one piece of work, and give the callback that moves it."""
+    with ProgressDisplay(console, transient=True) as display:
+        yield lambda done, total: display.update(what, done, total)

@@ -1,0 +1,53 @@
+"""Names and values from somebody's files, worded for a message: short, on one line, harmless to a terminal."""
+
+from collections.abc import Iterable, Sequence
+
+MAX_SHOWN = 60
+MAX_LISTED = 8
+
+
+def shown(value: object) -> str:
+    """Give a value for a message, never longer than a line.
+
+    >>> shown("a" * 100)
+    "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa..."
+    """
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
+
+
+def listed(names: Iterable[object], most: int = MAX_LISTED) -> str:
+    """List the first names, and count the others.
+
+    >>> listed(["ant", "bee", "cat"], most=2)
+    'ant, bee and 1 more'
+    """
+    names = list(names)
+    return ", ".join(str(name) for name in names[:most]) + and_more(names, most)
+
+
+def and_more(names: Sequence[object], most: int) -> str:
+    """Count what is left after the first names, or give nothing when none is left.
+
+    >>> and_more(range(1200), 20), and_more(range(3), 20)
+    (' and 1,180 more', '')
+    """
+    return f" and {len(names) - most:,} more" if len(names) > most else ""
+
+
+def first_line(error: BaseException) -> str:
+    r"""Give the first line of an error's message, or its type where it has none.
+
+    >>> first_line(ValueError("bad header\nin block 3")), first_line(KeyError())
+    ('bad header', 'KeyError')
+    """
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def printable(name: str) -> str:
+    r"""Replace signs that could move the cursor, recolour the terminal or reverse the text.
+
+    >>> printable("cat\x1b[31m")
+    'cat�[31m'
+    """
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in name)
