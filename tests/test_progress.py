@@ -24,11 +24,11 @@ def lines_of(console: Console) -> list[str]:
 def test_without_a_terminal_a_line_with_count_rate_and_time_left_comes_every_half_minute():
     console, clock = Console(file=io.StringIO(), width=100), Clock()
     with ProgressDisplay(console, clock=clock) as display:
-        for done in range(0, 6001, 10):
-            display.update("features of training images", done, 6000)
-            clock.now += 0.1
+        for done in range(0, 4801, 10):
+            display.update("features of training images", done, 4800)
+            clock.now += 0.125
     lines = lines_of(console)
-    assert lines[0] == "features of training images: 3,000 of 6,000, 100.0/s, 0:30 left"
+    assert lines[0] == "features of training images: 2,400 of 4,800, 80.0/s, 0:30 left"
     assert len(lines) == 60 // SECONDS_BETWEEN_LINES
 
 

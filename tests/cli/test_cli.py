@@ -13,7 +13,7 @@ from PIL import Image
 
 from tagloom.cli import app, main
 from tagloom.recipe import load_recipe, recipe_names
-from tagloom.recipe.parts import HEAD_NAMES
+from tagloom.recipe.names import HEAD_NAMES
 
 
 def run(

@@ -16,7 +16,7 @@ from tagloom.models.backbone import create_backbone
 from tagloom.models.heads import HEADS, create_head, head_options, needs_words
 from tagloom.models.network import TaggerNetwork
 from tagloom.models.onnx_export import export_onnx
-from tagloom.recipe.parts import HEAD_NAMES
+from tagloom.recipe.names import HEAD_NAMES
 from tagloom.tagger.onnx_runner import OnnxNetwork
 
 CHANNELS = 8

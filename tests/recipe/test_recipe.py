@@ -9,7 +9,7 @@ import pytest
 
 from tagloom.errors import RecipeError
 from tagloom.recipe import Recipe, for_task, load_recipe, override, recipe_from_dict, recipe_names, recipe_text
-from tagloom.recipe.parts import HEAD_NAMES, LOSS_NAMES
+from tagloom.recipe.names import HEAD_NAMES, LOSS_NAMES
 from tagloom.recipe.yaml_text import read_yaml
 
 

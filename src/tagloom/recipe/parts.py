@@ -4,23 +4,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tagloom.checks import check_choice, check_number, check_whole
+from tagloom.recipe.names import HEAD_NAMES, LOSS_NAMES
 
-HEAD_NAMES = (
-    "gap",
-    "layover",
-    "ml-decoder",
-    "ml-decoder-small",
-    "ml-decoder-words",
-    "ml-decoder-words-grouped",
-    "transformer-decoder",
-    "query2label",
-    "hsq",
-    "tf",
-    "query",
-)
 MAX_BROKEN_SHARE = 0.05
 """Above this share of unreadable images it is the paths or the disk that are wrong, so work stops early."""
-LOSS_NAMES = ("asymmetric", "focal", "bce", "soft-margin", "cross-entropy")
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from tagloom.errors import RecipeError, unknown_name
 from tagloom.recipe.distillation import Distillation
+from tagloom.recipe.names import FIGURE_NAMES
 from tagloom.recipe.parts import (
     BackboneSettings,
     CalibrationSettings,
@@ -18,13 +19,6 @@ from tagloom.recipe.parts import (
 )
 from tagloom.recipe.pictures import Augment, Preprocess
 from tagloom.recipe.yaml_text import write_yaml
-
-# What a paper may report of a recipe, in percent: "zsl" of unseen labels only, "gzsl" of all labels, "baseline" of the
-# same training without teachers.
-FIGURE_NAMES = (
-    *("mAP", "CF1", "OF1", "top1", "baseline_mAP"),
-    *("zsl_mAP", "zsl_F1@3", "zsl_F1@5", "gzsl_mAP", "gzsl_F1@3", "gzsl_F1@5"),
-)
 
 
 @dataclass(frozen=True)
