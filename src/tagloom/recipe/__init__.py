@@ -2,6 +2,7 @@
 
 from tagloom.recipe.distillation import Distillation
 from tagloom.recipe.loading import (
+    change_settings,
     for_task,
     load_recipe,
     override,
@@ -18,6 +19,7 @@ __all__ = [
     "Distillation",
     "Preprocess",
     "Recipe",
+    "change_settings",
     "for_task",
     "load_recipe",
     "override",

@@ -1,5 +1,6 @@
 """Finding and reading recipes: by name or from a file, over a base, with settings changed."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,36 +88,48 @@ def for_task(recipe: Recipe, task: str | None) -> Recipe:
     return recipe_from_dict(content, "--task")
 
 
-def override(recipe: Recipe, settings: list[str]) -> Recipe:
-    """Change fields by `part.field=value`, as the command's `--set` does, one after the other.
-
-    Naming another head or loss drops the options of the one before.
+def override(recipe: Recipe, settings: Sequence[str]) -> Recipe:
+    """Change settings that are written as `part.field=value`, as the command's `--set` takes them.
 
     >>> override(Recipe(), ["training.epochs=3", "head.options.dropout=0.1"]).training.epochs
     3
     """
-    content = recipe.to_dict()
+    changes: dict[str, Any] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals:
             raise RecipeError(f"--set {setting}: write it as part.field=value, for example training.epochs=5")
-        *parts, last = key.strip().split(".")
+        changes[key.strip()] = read_yaml(value, f"--set {key}")
+    return change_settings(recipe, changes)
+
+
+def change_settings(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
+    """Change settings by their dotted names, one after the other.
+
+    Naming another head or loss drops the options of the one before.
+
+    >>> change_settings(Recipe(), {"training.epochs": 3, "optimiser.name": "sgd"}).optimiser.name
+    'sgd'
+    """
+    content = recipe.to_dict()
+    for key, value in changes.items():
+        given = f"--set {key}={value}"
+        *parts, last = key.split(".")
         if not parts and last not in content:
             near = [f"{part}.{last}" for part, fields in content.items() if isinstance(fields, dict) and last in fields]
             if near:
-                raise RecipeError(f"--set {setting}: did you mean {near[0]}={value}?")
-        place = content
+                raise RecipeError(f"{given}: did you mean {near[0]}={value}?")
+        fields = content
         for part in parts:
-            if part == "distill" and place is content and content["distill"] is None:
+            if part == "distill" and fields is content and content["distill"] is None:
                 raise RecipeError(
-                    f"--set {setting}: the recipe has no distill section. The options of the command set it: "
+                    f"{given}: the recipe has no distill section. The options of the command set it: "
                     f"tagloom distill --{last.replace('_', '-')} {value}"
                 )
-            if not isinstance(place.get(part), dict):
-                raise RecipeError(f"--set {setting}: " + unknown_name("part", part, place))
-            place = place[part]
-        changed = read_yaml(value, f"--set {key}")
-        if last == "name" and "options" in place and changed != place["name"]:
-            place["options"] = {}  # another head or loss has other options
-        place[last] = changed
+            if not isinstance(fields.get(part), dict):
+                raise RecipeError(f"{given}: " + unknown_name("part", part, fields))
+            fields = fields[part]
+        if last == "name" and "options" in fields and value != fields["name"]:
+            fields["options"] = {}  # another head or loss has other options
+        fields[last] = value
     return recipe_from_dict(content, "--set")
