@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 CORE := .venv-core
 
-.PHONY: demo test test-core lint format types clean
+.PHONY: demo test test-core lint format types imports release clean
 
 demo: $(VENV)/.ready
 	$(VENV)/bin/tagloom demo
@@ -28,6 +28,21 @@ format: $(VENV)/.ready
 types: $(VENV)/.ready
 	$(VENV)/bin/mypy
 
+# The order of the packages in docs/architecture.md, enforced.
+imports: $(VENV)/.ready
+	$(VENV)/bin/lint-imports
+
+# Builds wheel and sdist, checks both, installs the wheel where nothing else is, and tags a photograph with it.
+release: $(VENV)/.ready
+	rm -rf dist build/release
+	$(VENV)/bin/python -m build --outdir dist .
+	$(VENV)/bin/python -m twine check --strict dist/*
+	$(PYTHON) -m venv build/release
+	build/release/bin/python -m pip install --quiet dist/*.whl
+	cd build/release && PYTHONPATH= bin/tagloom predict "$$(cd $(CURDIR) && $(VENV)/bin/python -c \
+		'from tagloom.demo import installed_photographs as found; print(found()[-1])')" | grep -i person
+	@echo "dist/ is ready: $$(ls dist)"
+
 $(VENV)/.ready: pyproject.toml
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
 		{ echo "Tagloom needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
@@ -45,4 +60,4 @@ $(CORE)/.ready: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(CORE) demo
+	rm -rf $(VENV) $(CORE) demo dist build site
