@@ -24,15 +24,15 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class PictureBatch:
-    """Pictures that could be read, with the places they had in the input, and the errors of those that could not.
+    """The pictures that could be read, their indices in the input, and the errors of those that could not.
 
     Attributes:
-        places: Number of each picture in the input, in order.
-        pixels: uint8 (len(places), size, size, 3).
-        errors: The place of each unreadable picture and what is wrong with it.
+        indices: Index of each picture in the input, ascending.
+        pixels: uint8 (len(indices), size, size, 3).
+        errors: Index of each unreadable picture, and what is wrong with it.
     """
 
-    places: list[int]
+    indices: list[int]
     pixels: NDArray[np.uint8]
     errors: list[tuple[int, ImageError]]
 
@@ -74,27 +74,27 @@ def work_on_pictures(
         batch_size: Pictures per batch.
         threads: Threads that read and work.
         augmentation: What is done to each picture; None for nothing.
-        draw: Gives the generator of the picture at a place in the input, where the augmentation leaves room for chance.
+        draw: Gives the random generator of the picture with this index, for the augmentation.
     """
     enough = decode_size(preprocess, augmentation)
 
-    def read(place: int, source: Source) -> NDArray[np.uint8] | ImageError:
+    def read(index: int, source: Source) -> NDArray[np.uint8] | ImageError:
         try:
             image = open_image(_picture(source), at_least=enough)
         except ImageError as error:
             return error
         if augmentation is None:
             return prepare(image, preprocess)
-        return augment(image, preprocess, augmentation, draw(place))
+        return augment(image, preprocess, augmentation, draw(index))
 
     def do(first: int, chunk: list[Source]) -> R:
-        results = [(place, read(place, source)) for place, source in enumerate(chunk, first)]
-        good = [(place, pixels) for place, pixels in results if isinstance(pixels, np.ndarray)]
+        results = [(index, read(index, source)) for index, source in enumerate(chunk, first)]
+        good = [(index, pixels) for index, pixels in results if isinstance(pixels, np.ndarray)]
         return work(
             PictureBatch(
-                places=[place for place, _ in good],
+                indices=[index for index, _ in good],
                 pixels=_stack([pixels for _, pixels in good], preprocess.size),
-                errors=[(place, error) for place, error in results if isinstance(error, ImageError)],
+                errors=[(index, error) for index, error in results if isinstance(error, ImageError)],
             )
         )
 
