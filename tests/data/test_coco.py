@@ -69,17 +69,17 @@ def test_classes_can_be_reordered_and_widened(tmp_path):
         ({"annotations": {}}, "no list called 'annotations'"),
         ({"categories": [{"id": 1}]}, r"categories\[0\]: 'name' is missing"),
         ({"images": ["a.jpg"]}, r"images\[0\]: 'id' is missing"),
-        ({"images": [{"id": 1, "file_name": 3}]}, r"images\[0\]: 'file_name' is missing or is no str"),
+        ({"images": [{"id": 1, "file_name": 3}]}, r"images\[0\]: 'file_name' is missing or not of type str"),
         ({"annotations": [{"image_id": 99, "category_id": 1}]}, r"annotations\[0\]: image 99 or category 1 is not"),
         ({"annotations": [{"image_id": 10, "category_id": 2}]}, r"category 2 is not"),
         ({"categories": CONTENT["categories"] * 2}, "two categories have the same id"),
         ({"categories": [{"id": 1, "name": "x"}, {"id": 18, "name": "x"}, {"id": 90, "name": "y"}]}, "come twice: x"),
-        ({"images": CONTENT["images"] + [{"id": 40, "file_name": "b.jpg"}]}, "two images have the file_name 'b.jpg'"),
-        ({"images": [{"id": 10, "file_name": "a\0"}, *CONTENT["images"][::2]]}, "image 10: .* is no path"),
+        ({"images": CONTENT["images"] + [{"id": 40, "file_name": "b.jpg"}]}, "'b.jpg' is listed twice"),
+        ({"images": [{"id": 10, "file_name": "a\0"}, *CONTENT["images"][::2]]}, "image 10: .* is not a path"),
         ({"annotations": []}, "unannotated='keep'"),
     ],
 )
-def test_a_file_that_contradicts_itself_is_refused_with_the_place(tmp_path, changes, message):
+def test_a_file_that_contradicts_itself_is_refused_with_its_entry(tmp_path, changes, message):
     with pytest.raises(DataError, match=message):
         load_table(write(tmp_path, **changes), images=tmp_path)
 
@@ -92,8 +92,8 @@ def test_what_is_no_coco_file_is_refused(tmp_path, text):
         load_table(path)
 
 
-def test_images_that_are_nowhere_and_wrong_choices_are_named(tmp_path):
-    with pytest.raises(DataError, match=r"lie in none of .*images=FOLDER"):
+def test_images_that_are_nowhere_and_wrong_options_are_named(tmp_path):
+    with pytest.raises(DataError, match=r"are in none of .*images=FOLDER"):
         load_table(write(tmp_path))
     with pytest.raises(DataError, match="'keep' or 'drop'"):
         load_table(write(tmp_path), images=tmp_path, unannotated="yes")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tagloom.data.formats.fields import (
+from tagloom.data.parsing.fields import (
     SEPARATORS,
     join_labels,
     separator_by_classes,

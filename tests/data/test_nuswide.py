@@ -55,8 +55,8 @@ def test_an_order_of_classes_is_kept(data):
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ("images/5.jpg,[sky]", "line 6: a path, a list"),
-        ("images/5.jpg,sky,train", "line 6: a path, a list"),
+        ("images/5.jpg,[sky]", "line 6: expected a path, a list"),
+        ("images/5.jpg,sky,train", "line 6: expected a path, a list"),
         (",[sky],train", "line 6: no image path"),
         ("images/1.jpg,[zebra],train", "listed twice"),
         ('images/5.jpg,"[sky,train', "not CSV"),

@@ -68,7 +68,7 @@ def labels(nus: Path) -> Path:
     [
         (lambda nus: labels(nus).write_text("1\n0\n"), "2 labels for the 3 images"),
         (lambda nus: labels(nus).write_text("1\n0\n1\n1\n"), "more than 3 labels for the 3 images"),
-        (lambda nus: labels(nus).write_text("1\nyes\n1\n"), "line 2: found 'yes' where 0 or 1"),
+        (lambda nus: labels(nus).write_text("1\nyes\n1\n"), "line 2: expected 0 or 1, found 'yes'"),
         (
             lambda nus: (nus / "ImageList/TrainImagelist.txt").write_text("a.jpg\na.jpg\nb.jpg\n"),
             "is listed twice",
@@ -78,14 +78,14 @@ def labels(nus: Path) -> Path:
         (lambda nus: (nus / "Flickr/sky/2.jpg").unlink(), "images=FOLDER"),
     ],
 )
-def test_files_that_do_not_fit_are_refused_with_the_place(nus, harm, message):
+def test_files_that_do_not_fit_are_refused_with_their_line(nus, harm, message):
     harm(nus)
     with pytest.raises(DataError) as caught:
         load_table(nus, split="train")
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("choice", [{"split": "val"}, {"unannotated": "maybe"}])
-def test_choices_that_do_not_exist_are_refused(nus, choice):
+@pytest.mark.parametrize("option", [{"split": "val"}, {"unannotated": "maybe"}])
+def test_options_that_do_not_exist_are_refused(nus, option):
     with pytest.raises(DataError, match=r"found '(val|maybe)'"):
-        load_table(nus, **choice)
+        load_table(nus, **option)

@@ -92,11 +92,11 @@ def test_without_a_list_of_trainable_labels_all_are_read_and_without_names_by_th
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("a1,verification,/m/cat,0.5\n", "line 2: people say 1 or 0"),
-        ("a1,verification,/m/cat,2\n", "line 2: the id of an image, a label and a confidence from 0 to 1"),
-        ("a1,verification,/m/cat,nan\n", "line 2: the id of an image, a label and a confidence from 0 to 1"),
-        ("a1,/m/cat,1\n", "line 2: ImageID, Source, LabelName, Confidence are expected"),
-        ("../../a1,verification,/m/cat,1\n", "line 2: the id of an image"),
+        ("a1,verification,/m/cat,0.5\n", "line 2: people's labels are 1 or 0"),
+        ("a1,verification,/m/cat,2\n", "line 2: expected an image id, a label and a confidence from 0 to 1"),
+        ("a1,verification,/m/cat,nan\n", "line 2: expected an image id, a label and a confidence from 0 to 1"),
+        ("a1,/m/cat,1\n", "line 2: expected ImageID, Source, LabelName, Confidence"),
+        ("../../a1,verification,/m/cat,1\n", "line 2: expected an image id"),
         ("a1,verification,/m/strange,1\n", "no row has a label that can be trained"),
     ],
 )
@@ -108,10 +108,10 @@ def test_rows_that_say_nothing_sensible_are_refused_with_the_line(folder, row, m
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("choice", [{"machine": "sometimes"}, {"min_confidence": "much"}, {"min_confidence": 0}])
-def test_choices_that_do_not_exist_are_refused(folder, choice):
+@pytest.mark.parametrize("option", [{"machine": "sometimes"}, {"min_confidence": "much"}, {"min_confidence": 0}])
+def test_options_that_do_not_exist_are_refused(folder, option):
     with pytest.raises(DataError, match="found"):
-        load_table(folder / "validation-annotations-human-imagelabels.csv", **choice)
+        load_table(folder / "validation-annotations-human-imagelabels.csv", **option)
 
 
 def test_images_that_are_nowhere_are_asked_for(folder):

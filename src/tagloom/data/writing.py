@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tagloom.data.formats.fields import join_labels
+from tagloom.data.parsing.fields import join_labels
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
 from tagloom.files import whole_file

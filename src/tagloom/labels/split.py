@@ -6,7 +6,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from tagloom.data.formats.classes import MAX_CLASSES_BYTES, read_classes
+from tagloom.data.parsing.classes import MAX_CLASSES_BYTES, read_classes
 from tagloom.data.table import not_a_class
 from tagloom.errors import DataError
 
