@@ -1,4 +1,4 @@
-"""Checking values that somebody wrote: in a recipe, in the options of a head or a loss, in a tagger's folder."""
+"""Checking values that a user wrote: in a recipe, in the options of a head or a loss, in a tagger folder."""
 
 from collections.abc import Iterable
 

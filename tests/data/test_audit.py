@@ -13,7 +13,8 @@ from PIL import Image
 from scipy.sparse import csr_array
 
 from tagloom.data import load_table
-from tagloom.data.audit import LabelPair, LikelySlip, _likely_slips, audit
+from tagloom.data.audit import LabelPair, LikelySlip, audit
+from tagloom.data.audit.class_names import likely_slips
 from tagloom.data.table import LabelTable
 
 
@@ -38,7 +39,7 @@ def absent_images(dense, exceptions=None, unlisted="negative"):
     return LabelTable(Path("/nowhere"), images, names, csr_array(dense), exceptions, unlisted)
 
 
-def test_a_sound_table_has_nothing_to_mend(tmp_path):
+def test_a_sound_table_has_nothing_to_fix(tmp_path):
     for shade, name in enumerate("ab"):
         (tmp_path / f"{name}.png").write_bytes(picture(shade))
     found = audit(make_table(tmp_path, {"a.png": {"cat"}, "b.png": {"dog"}}, source="labels.csv"))
@@ -134,8 +135,8 @@ def test_every_image_is_read_once_and_progress_counts_to_the_end(tmp_path, monke
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-def test_findings_do_not_hang_on_the_number_of_threads(tmp_path, workers, monkeypatch):
-    monkeypatch.setattr("tagloom.data.audit._CHUNK", 3)
+def test_findings_do_not_depend_on_the_number_of_threads(tmp_path, workers, monkeypatch):
+    monkeypatch.setattr("tagloom.data.audit.files._CHUNK", 3)
     labels = {f"{number}.png": {"cat"} for number in range(10)}
     for number, name in enumerate(labels):
         (tmp_path / name).write_bytes(picture(number % 4))
@@ -181,7 +182,7 @@ def test_pairs_are_those_that_two_loops_find(kinds):
 def test_pairs_are_counted_across_blocks_of_classes(monkeypatch):
     positive = np.random.default_rng(0).random((60, 11)) < 0.3
     whole = audit(absent_images(positive), workers=1).strongest_pairs
-    monkeypatch.setattr("tagloom.data.audit._CHUNK", 4)
+    monkeypatch.setattr("tagloom.data.audit.labels._CHUNK", 4)
     assert audit(absent_images(positive), workers=1).strongest_pairs == whole
     assert all(isinstance(pair, LabelPair) for pair in whole)
 
@@ -265,7 +266,7 @@ def test_slips_among_thousands_of_classes_are_found_at_once():
     slip = frequent[7][:3] + frequent[7][4:]
     counts = np.array([5] * len(frequent) + [1] * (len(rare) + 1))
     start = time.perf_counter()
-    found = _likely_slips([*frequent, *rare, slip], counts)
+    found = likely_slips([*frequent, *rare, slip], counts)
     assert [(case.name, case.meant) for case in found] == [(slip, frequent[7])]
     assert time.perf_counter() - start < 5  # comparing each with each takes minutes
 

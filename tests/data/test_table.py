@@ -80,7 +80,7 @@ def test_a_path_starts_from_the_root_unless_it_is_absolute():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"classes": ("a", "a")}, "come twice: a"),
+        ({"classes": ("a", "a")}, "occur twice: a"),
         ({"classes": ("a", "")}, "class 2 has an empty name"),
         ({"images": ["one.jpg"]}, "1 images x 2 classes"),
         ({"positive": csr_array(np.zeros((2, 3), dtype=bool))}, "positive must be"),
@@ -183,15 +183,15 @@ def test_classes_that_do_not_fit_are_named_with_the_nearest():
     table = make_table([[1, 1]], classes=("dog", "cat"))
     with pytest.raises(DataError, match=r"'dog' is not one of the 2 classes. Nearest: 'dogs'. The classes .* tagger"):
         table.with_classes(["cat", "dogs"])
-    with pytest.raises(DataError, match=r"'dog' is not one of the 1 classes. Nor are 1 more of its labels"):
+    with pytest.raises(DataError, match=r"'dog' is not one of the 1 classes. Neither are 1 more of its labels"):
         table.with_classes(["bird"])
-    with pytest.raises(DataError, match="on_extra is 'error' or 'drop', found 'keep'"):
+    with pytest.raises(DataError, match="on_extra must be 'error' or 'drop', found 'keep'"):
         table.with_classes(["cat", "dog"], on_extra="keep")
     with pytest.raises(DataError, match="no class 'bird'"):
         table.with_classes(["cat", "dog", "bird"], on_missing="error")
     with pytest.raises(DataError, match="found 'drop'"):
         table.with_classes(["cat", "dog", "bird"], on_missing="drop")
-    with pytest.raises(DataError, match="come twice: cat"):
+    with pytest.raises(DataError, match="occur twice: cat"):
         table.with_classes(["cat", "dog", "cat"])
 
 
