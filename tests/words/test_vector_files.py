@@ -39,12 +39,12 @@ def test_pickles_are_not_read(tmp_path):
     ("labels", "vectors", "says"),
     [
         (["dog"], np.zeros((2, 4), np.float32), "1 labels for 2 vectors"),
-        (["dog", "dog"], np.zeros((2, 4), np.float32), "there twice"),
+        (["dog", "dog"], np.zeros((2, 4), np.float32), "occurs twice"),
         (["dog", " "], np.zeros((2, 4), np.float32), "empty"),
         (["dog", 3], np.zeros((2, 4), np.float32), "empty"),
         (["dog", "cat"], np.zeros((2, 4), np.int32), "int32"),
-        (["dog"], np.zeros(4, np.float32), "wanted are rows"),
-        (["dog"], np.zeros((1, 0), np.float32), "wanted are rows"),
+        (["dog"], np.zeros(4, np.float32), "expected rows"),
+        (["dog"], np.zeros((1, 0), np.float32), "expected rows"),
     ],
 )
 def test_tables_that_do_not_fit_say_why(tmp_path, labels, vectors, says):
