@@ -51,11 +51,11 @@ def test_a_given_partition_is_taken_as_it_is() -> None:
     [
         ([[0, 1], [1, 2]], "class 1 is in group 0 and again in group 1"),
         ([[0, 1], []], "group 1 of grouping is empty"),
-        ([[0], [2]], "1 classes are in no group of grouping, first class 1"),
-        ([[0, 1], [3]], "group 1 of grouping holds 3"),
-        ([[0, 1], [-1]], "holds -1"),
-        ([[0, 1], [True]], "holds True"),
-        ([[0, 1], ["cat"]], "holds 'cat'"),
+        ([[0], [2]], "1 classes are in no group of grouping: 1"),
+        ([[0, 1], [3]], "group 1 of grouping contains 3"),
+        ([[0, 1], [-1]], "contains -1"),
+        ([[0, 1], [True]], "contains True"),
+        ([[0, 1], ["cat"]], "contains 'cat'"),
         ([0, 1, 2], "list of lists"),
         ("by-colour", "Known: consecutive, random"),
     ],
@@ -72,5 +72,5 @@ def test_more_groups_than_classes_or_none_at_all_are_refused(groups: int) -> Non
 
 
 def test_a_count_that_contradicts_the_partition_is_refused() -> None:
-    with pytest.raises(RecipeError, match="leave groups out"):
+    with pytest.raises(RecipeError, match="remove groups"):
         partition(3, 2, [[0], [1], [2]])
