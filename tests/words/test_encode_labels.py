@@ -10,7 +10,7 @@ import pytest
 from tagloom.errors import MissingExtraError, TagloomError, WordError
 from tagloom.words import encode_labels, sources
 from tagloom.words.cache import MAX_FILES, VectorCache
-from tagloom.words.sources import WordSource, open_source, place_of_source
+from tagloom.words.sources import WordSource, open_source, resolved_source
 from tagloom.words.vector_files import LabelVectors, write_vectors
 
 
@@ -134,10 +134,10 @@ def test_a_folder_that_is_no_encoder_is_an_error_of_ours(tmp_path):
 
 def test_paths_are_written_so_that_they_are_found_from_anywhere(glove_file, monkeypatch):
     monkeypatch.chdir(glove_file.parent)
-    assert place_of_source("glove.txt") == str(glove_file.resolve())
-    assert place_of_source("wordllama") == "wordllama"
-    assert place_of_source("owner/name") == "owner/name"
-    assert place_of_source("") == ""
+    assert resolved_source("glove.txt") == str(glove_file.resolve())
+    assert resolved_source("wordllama") == "wordllama"
+    assert resolved_source("owner/name") == "owner/name"
+    assert resolved_source("") == ""
 
 
 @pytest.mark.parametrize(

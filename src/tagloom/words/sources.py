@@ -60,7 +60,7 @@ def is_vector_file(name: str) -> bool:
     return Path(name).name.lower().endswith((*text.SUFFIXES, *vector_files.SUFFIXES))
 
 
-def place_of_source(name: str) -> str:
+def resolved_source(name: str) -> str:
     """Write a source so that it is found from any working directory."""
     return str(Path(name).resolve()) if name and name not in PACKAGES and Path(name).exists() else name
 
