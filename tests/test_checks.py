@@ -10,7 +10,7 @@ from tagloom.errors import RecipeError
 
 @pytest.mark.parametrize("value", [0, 6, 2.0, True, "3", None])
 def test_a_whole_number_outside_its_range_is_refused(value):
-    with pytest.raises(RecipeError, match="size is .*; it must be a whole number from 1 to 5"):
+    with pytest.raises(RecipeError, match=r"size is .*; it must be a whole number from 1 to 5"):
         check_whole("size", value, 1, 5)
 
 
@@ -22,7 +22,7 @@ def test_a_whole_number_may_have_no_upper_end():
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, inf, nan, True, "1"])
 def test_a_number_outside_its_range_is_refused(value):
-    with pytest.raises(RecipeError, match="share is .*; it must be a number from 0 to 1"):
+    with pytest.raises(RecipeError, match=r"share is .*; it must be a number from 0 to 1"):
         check_number("share", value, 0, 1)
 
 
@@ -36,14 +36,14 @@ def test_the_ends_of_a_range_belong_to_it_unless_it_ends_below():
 @pytest.mark.parametrize("value", [-1, inf, nan])
 def test_a_number_without_upper_end_must_still_be_finite(value):
     check_number("weight", 1e300, 0)
-    with pytest.raises(RecipeError, match="weight is .*; it must be a number of at least 0"):
+    with pytest.raises(RecipeError, match=r"weight is .*; it must be a number of at least 0"):
         check_number("weight", value, 0)
 
 
 @pytest.mark.parametrize("value", [0, -1.0, inf, nan, True, "1"])
 def test_what_must_be_positive_is_neither_zero_nor_infinite(value):
     check_positive("tau", 1e-9)
-    with pytest.raises(RecipeError, match="tau is .*; it must be a number greater than 0"):
+    with pytest.raises(RecipeError, match=r"tau is .*; it must be a number greater than 0"):
         check_positive("tau", value)
 
 

@@ -61,4 +61,4 @@ def printable(name: str) -> str:
     >>> printable("cat\x1b[31m")
     'cat�[31m'
     """
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in name)
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)

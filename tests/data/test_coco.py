@@ -45,9 +45,9 @@ def test_images_without_annotations_are_kept_on_request(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["train2014", "val2017"])
-@pytest.mark.parametrize("place", ["{split}", "images/{split}", "images", "annotations", "annotations/{split}"])
-def test_images_are_found_in_the_usual_places(tmp_path, name, place):
-    folder = tmp_path / place.format(split=name)
+@pytest.mark.parametrize("folder_name", ["{split}", "images/{split}", "images", "annotations", "annotations/{split}"])
+def test_images_are_found_in_the_usual_folders(tmp_path, name, folder_name):
+    folder = tmp_path / folder_name.format(split=name)
     path = write(tmp_path, f"annotations/instances_{name}.json")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "b.jpg").touch()
@@ -85,14 +85,14 @@ def test_a_file_that_contradicts_itself_is_refused_with_its_entry(tmp_path, chan
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "[1]", '"text"', "\xff", '{"images": 1' + "0" * 5000 + "}"])
-def test_what_is_no_coco_file_is_refused(tmp_path, text):
+def test_a_file_that_is_not_coco_is_refused(tmp_path, text):
     path = tmp_path / "labels.json"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(DataError, match=str(path)):
         load_table(path)
 
 
-def test_images_that_are_nowhere_and_wrong_options_are_named(tmp_path):
+def test_missing_images_and_wrong_options_are_named(tmp_path):
     with pytest.raises(DataError, match=r"are in none of .*images=FOLDER"):
         load_table(write(tmp_path))
     with pytest.raises(DataError, match="'keep' or 'drop'"):

@@ -83,7 +83,7 @@ def test_class_columns_without_unknowns_need_no_exceptions(tmp_path):
     assert load_table(write(tmp_path, "image,dog\na.jpg,1\nb.jpg,0\n")).exceptions is None
 
 
-def test_an_index_column_without_a_name_is_no_class(tmp_path):
+def test_an_index_column_without_a_name_is_not_a_class(tmp_path):
     table = load_table(write(tmp_path, ",image,dog,cat\n0,a.jpg,1,0\n1,b.jpg,0,1\n"))
     assert table.classes == ("cat", "dog")
 
@@ -129,7 +129,7 @@ def test_the_order_of_classes_is_the_one_given_then_the_file_then_sorted(tmp_pat
     assert labels_of(table) == {"a.jpg": {"dog"}, "b.jpg": {"cat"}}
 
 
-def test_given_classes_order_class_columns_and_tell_them_from_a_label_column(tmp_path):
+def test_given_classes_order_class_columns_and_distinguish_them_from_a_label_column(tmp_path):
     path = write(tmp_path, "image,tag,dog\na.jpg,1,0\n")
     table = load_table(path, classes=["tag", "dog"])
     assert labels_of(table) == {"a.jpg": {"tag"}}
@@ -199,7 +199,7 @@ def test_columns_and_the_image_folder_can_be_chosen(tmp_path):
         ("image,labels\na.jpg,x\n".encode("utf-16"), "not UTF-8"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(tmp_path, text, message):
+def test_errors_name_the_line(tmp_path, text, message):
     path = write(tmp_path, text)
     with pytest.raises(DataError, match=message.replace("|", r"\|")) as caught:
         load_table(path)
@@ -253,7 +253,7 @@ def test_options_that_cannot_work_are_refused(tmp_path, options, message):
         load_table(write(tmp_path, "image,labels\na.jpg,dog\n"), **options)
 
 
-def test_quoted_names_may_run_over_lines_and_the_count_goes_on(tmp_path):
+def test_quoted_names_may_span_lines_and_line_numbers_stay_right(tmp_path):
     path = write(tmp_path, 'image,labels\na.jpg,"two\n\nlines"\nb.jpg,x,y\n')
     with pytest.raises(DataError, match="line 5"):
         load_table(path)
@@ -261,12 +261,12 @@ def test_quoted_names_may_run_over_lines_and_the_count_goes_on(tmp_path):
     assert labels_of(load_table(path))["a.jpg"] == {"two\n\nlines", "dog"}
 
 
-def test_an_inch_mark_is_no_quote(tmp_path):
+def test_an_inch_mark_is_not_a_quote(tmp_path):
     table = load_table(write(tmp_path, 'image,labels\na.jpg,5" nail|bolt\nb.jpg,6" nail\n'))
     assert table.classes == ('5" nail', '6" nail', "bolt")
 
 
-def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch):
+def test_an_endless_line_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(lines, "MAX_LINE", 1000)
     with pytest.raises(DataError, match="line 2: longer than 1000"):
         load_table(write(tmp_path, f"image,labels\na.jpg,{'x|' * 600}\n"))

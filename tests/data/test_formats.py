@@ -130,7 +130,7 @@ def test_an_image_folder_reads_its_metadata_csv_with_its_options(tmp_path):
     assert table.path(0) == tmp_path / "sub" / "a.jpg"
 
 
-def test_two_metadata_files_must_be_told_apart(tmp_path):
+def test_two_metadata_files_are_ambiguous(tmp_path):
     (tmp_path / "metadata.csv").write_text("file_name,labels\na.jpg,x\n")
     write_lines(tmp_path, {"file_name": "a.jpg", "labels": ["x"]})
     with pytest.raises(DataError, match="found both"):
@@ -198,7 +198,7 @@ OPENINGS = [b"", b"image,labels\n", b"image,dog\n", b'{"image": "a", "labels": '
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
 @given(st.sampled_from(["csv", "tsv", "jsonl", "json", "parquet"]), st.sampled_from(OPENINGS), HOSTILE)
-def test_whatever_the_bytes_a_table_or_an_error_of_ours_comes_out(tmp_path, suffix, opening, rest):
+def test_any_bytes_give_a_table_or_a_tagloom_error(tmp_path, suffix, opening, rest):
     path = tmp_path / f"labels.{suffix}"
     path.write_bytes(opening + rest)
     try:

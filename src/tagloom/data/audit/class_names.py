@@ -69,7 +69,7 @@ def _remainders(name: str) -> set[str]:
 
 def _alike(name: str, other: str) -> bool:
     """Whether names are nearly the same. Equal ones already count as clashes, and other digits mean another thing."""
-    digits, other_digits = ([sign for sign in text if sign.isdigit()] for text in (name, other))
+    digits, other_digits = ([character for character in text if character.isdigit()] for text in (name, other))
     return (
         name != other
         and digits == other_digits

@@ -89,7 +89,7 @@ def _check_classes(classes: Sequence[str]) -> None:
 
 
 def _suggestion(path: Path) -> str:
-    """Name the tables in a folder, for somebody who passed the folder instead."""
+    """Name the tables in a folder, for users who passed the folder instead."""
     files = [
         str(file)
         for file in sorted(path.glob("*"))

@@ -41,7 +41,7 @@ def _read_header(path: Path) -> tuple[list[str], str]:
     first = next((line for _, line in text_lines(path) if not line.isspace()), None)
     if first is None:
         raise DataError(f"{path}: the file is empty. Expected a header such as 'image,labels' and one row per image.")
-    delimiter = next((sign for sign in _DELIMITERS if sign in first), ",")
+    delimiter = next((known for known in _DELIMITERS if known in first), ",")
     records = _records(path, delimiter)
     number, fields = next(records)
     header = [name.strip() for name in fields]

@@ -21,4 +21,4 @@ class Format(NamedTuple):
     options: tuple[str, ...] = ()
     """Names of the options that `read` takes."""
     suggested: bool = True
-    """Whether to suggest a file of this format to somebody who passed the folder that holds it."""
+    """Whether to suggest a file of this format to users who passed the folder that contains it."""

@@ -24,7 +24,7 @@ Separator: TypeAlias = Literal["list", "|", ";", ",", "", " "]
 """How names are joined: "" is one name per field, " " any run of spaces."""
 SEPARATORS: tuple[Separator, ...] = get_args(Separator)
 
-_SIGNS: tuple[Separator, ...] = ("|", ";", ",")
+_MARKS: tuple[Separator, ...] = ("|", ";", ",")
 _BOUNDARIES = {"|": r"\|", ";": ";", ",": ",", "": r"(?!)", " ": r"\s+"}
 _NAMES = {
     separator: re.compile(rf'\s*(?:"((?:[^"]|"")*)"\s*(?={end}|\Z)|((?:(?!{end}).)*))(?:{end}|\Z)', re.DOTALL)
@@ -87,14 +87,14 @@ def separator_by_classes(fields: Iterable[str], classes: Collection[str]) -> Sep
 
 
 def separator_by_look(fields: Iterable[str]) -> Separator:
-    """Find the separator that the signs and quotes in the column suggest.
+    """Find the separator that the marks and quotes in the column suggest.
 
     >>> separator_by_look(["dog", "dining table, dog"])
     ','
     >>> separator_by_look(["dog", "dining table"])
     ''
     """
-    lists, adjacent, signs = 0, False, set[Separator]()
+    lists, adjacent, marks = 0, False, set[Separator]()
     nothing_but_lists = True
     for field in fields:
         if not field.strip():
@@ -102,13 +102,13 @@ def separator_by_look(fields: Iterable[str]) -> Separator:
         nothing_but_lists = nothing_but_lists and _as_list(field) is not None
         lists += nothing_but_lists
         bare = _QUOTED_NAME.sub(_HELD, field) if '"' in field else field
-        signs.update(sign for sign in _SIGNS if sign in bare)
+        marks.update(mark for mark in _MARKS if mark in bare)
         adjacent = adjacent or _HELD_NEXT_TO_A_NAME.search(bare) is not None
-        if _SIGNS[0] in signs and not nothing_but_lists:
+        if _MARKS[0] in marks and not nothing_but_lists:
             break
     if nothing_but_lists and lists:
         return "list"
-    return next((sign for sign in _SIGNS if sign in signs), " " if adjacent else "")
+    return next((mark for mark in _MARKS if mark in marks), " " if adjacent else "")
 
 
 def _holds_only(field: str, separator: Separator, classes: Collection[str]) -> bool:
@@ -134,7 +134,7 @@ def _as_list(field: str) -> list[str] | None:
 
 
 def _needs_quotes(name: str) -> bool:
-    return name != name.strip() or name.startswith("[") or any(sign in name for sign in ('"', *_SIGNS))
+    return name != name.strip() or name.startswith("[") or any(mark in name for mark in ('"', *_MARKS))
 
 
 def _quoted(name: str) -> str:

@@ -59,7 +59,7 @@ def read_label_column(
 
 
 def _find_separator(sheet: Sheet, label_column: int, given: GivenClasses | None) -> Separator:
-    """Find the separator by the known classes, or else by the signs in the column."""
+    """Find the separator by the known classes, or else by the marks in the column."""
     if given is not None:
         texts = (cell for _, cells in sheet.rows() if isinstance(cell := cells[label_column], str))
         if (found := separator_by_classes(texts, set(given.names))) is not None:
