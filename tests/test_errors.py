@@ -1,4 +1,4 @@
-"""Our errors say what was found and what to do, and survive the way between processes."""
+"""Errors say what was found and what to do, and can be pickled."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""A file appears under its name when it is whole, and not before."""
+"""A file appears under its name when it is complete, and not before."""
 
 import pytest
 

@@ -228,7 +228,7 @@ def test_a_rare_class_one_typo_from_a_frequent_one_is_reported(slip):
         {"person": 19, "persn": 4},  # not five times as frequent
         {"person": 30, "persn": 6},  # not rare
         {"route 61": 30, "route 66": 1},  # another number is another thing
-        {"Person": 30, "person": 1},  # a clash already
+        {"Person": 30, "person": 1},  # already a clash
         {"person": 30, "persn": 0},
         {"x" * 101: 30, "x" * 100 + "y": 1},
     ],

@@ -1,4 +1,4 @@
-"""NUS-WIDE's own lists: the parts, the images without a concept, and files that do not fit together."""
+"""NUS-WIDE's original lists: the splits, the images without a concept, and files that do not fit together."""
 
 from pathlib import Path
 

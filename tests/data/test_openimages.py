@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def pairs(table) -> dict[tuple[str, str], str]:
-    """What a table says, pair by pair, unknown ones left out."""
+    """The known pairs of a table."""
     rows = range(len(table))
     targets, known = table.targets(rows), table.known(rows)
     return {
@@ -58,7 +58,7 @@ def test_training_takes_peoples_labels_and_elsewhere_those_networks_are_sure_of(
     assert table.unlisted == "unknown"
     assert pairs(table) == {
         ("a1.jpg", "Cat"): "yes",
-        ("a1.jpg", "Dog, domestic"): "no",  # people looked, so the network is not heard
+        ("a1.jpg", "Dog, domestic"): "no",  # people judged it, so the network is ignored
         ("a1.jpg", "Jaguar (/m/jaguar1)"): "yes",
         ("b2.jpg", "Dog, domestic"): "yes",  # one of two people saw it
         ("c3.jpg", "Cat"): "yes",

@@ -1,4 +1,4 @@
-"""The embedded data set: the same every time, and each knob does what it says."""
+"""The built-in data set: the same every time, and each setting does what it says."""
 
 import csv
 import json
@@ -101,7 +101,7 @@ def test_a_scene_depends_on_seed_index_and_settings_and_on_nothing_else() -> Non
     assert len({image.tobytes() for image, _ in [first[0], *different]}) == 4
 
 
-# The knobs
+# The settings
 
 
 def test_pictures_show_the_number_of_things_asked_for_all_different() -> None:

@@ -201,7 +201,7 @@ def test_translation_moves_by_the_share_asked_for() -> None:
     assert np.argwhere(moved == 255).tolist() == [[59, 50]]
 
 
-# Settings from strangers
+# Untrusted settings
 
 
 @pytest.mark.parametrize(

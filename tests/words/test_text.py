@@ -1,4 +1,4 @@
-"""Text files of word vectors, as GloVe and fastText write them, and as careless hands do."""
+"""Text files of word vectors, as GloVe and fastText write them, and damaged ones."""
 
 import gzip
 from pathlib import Path

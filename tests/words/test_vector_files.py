@@ -1,4 +1,4 @@
-"""Files of given vectors come back as they were written, and hostile ones are refused."""
+"""Files of labels and vectors are read back as they were written, and hostile ones are refused."""
 
 import json
 
