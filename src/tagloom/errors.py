@@ -62,4 +62,4 @@ def unknown_name(kind: str, given: str, known: Iterable[str]) -> str:
     folded = {name.casefold(): name for name in names}  # "map" is near to "mAP"
     near = get_close_matches(given.casefold(), folded, n=1)
     hint = f": did you mean '{folded[near[0]]}'?" if near else "."
-    return f"unknown {kind} '{given}'{hint} Known: {', '.join(names)}"
+    return f"unknown {kind} '{given}'{hint} Known: {', '.join(names) or 'none'}"
