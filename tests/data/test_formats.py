@@ -224,7 +224,7 @@ def test_a_file_that_two_formats_recognise_is_suggested_once(tmp_path):
 
 
 def test_a_class_folder_takes_no_options(class_folders):
-    with pytest.raises(DataError, match="unknown option for class folders 'separator'. Known: none"):
+    with pytest.raises(DataError, match=r"unknown option for class folders 'separator'. Known: none"):
         load_table(class_folders, separator="|")
 
 
