@@ -27,9 +27,9 @@ class ProgressDisplay:
     """Shows the progress of work: a bar on a terminal, plain lines elsewhere. Use it as a context manager.
 
     Args:
-        console: Where to show it; None to show nothing.
-        transient: Whether bars disappear when the work is done.
-        clock: Gives the time in seconds; tests pass their own.
+        console: Where to show it; None for silence.
+        transient: Whether bars vanish when the work is done.
+        clock: Gives the time in seconds; tests bring their own.
     """
 
     def __init__(
@@ -62,13 +62,13 @@ class ProgressDisplay:
         self._bars.stop()
 
     def update(self, what: str, done: int, total: int, note: str = "") -> None:
-        """Show the progress of a piece of work.
+        """Show how far a piece of work is.
 
         Args:
-            what: Names the work. A new name starts a new piece.
+            what: Names the work; another name begins another piece.
             done: How much is done.
-            total: How much there is in total.
-            note: Something to show next to it, for example the loss.
+            total: How much there is to do.
+            note: Something to show beside it, for example the loss.
         """
         if self._bar is None or what != self._what:
             self._what, self._first = what, done
@@ -79,7 +79,7 @@ class ProgressDisplay:
             self._say(done, total, note)
 
     def _say(self, done: int, total: int, note: str) -> None:
-        """Print a plain line, unless the last one is too recent."""
+        """Print a plain line, unless the last one was printed a moment ago."""
         now = self._clock()
         if self._console is None or now - self._said < SECONDS_BETWEEN_LINES:
             return

@@ -14,7 +14,7 @@ Grouping = str | Sequence[Sequence[int]]
 
 
 def partition(classes: int, groups: int | None = None, grouping: Grouping = "random", seed: int = 0) -> list[list[int]]:
-    """Divide the classes into groups, one for each query.
+    """Divide the classes among the queries.
 
     Args:
         classes: Number of classes N.
@@ -25,7 +25,7 @@ def partition(classes: int, groups: int | None = None, grouping: Grouping = "ran
         seed: Seed of the permutation for "random".
 
     Returns:
-        K lists of columns. Every class is in exactly one, and no list is empty.
+        K lists of class numbers; every class is in exactly one, and none is empty.
 
     >>> partition(5, 2, "consecutive")
     [[0, 1, 2], [3, 4]]

@@ -65,9 +65,9 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
 
 
 def merge_settings(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return settings with some of them changed, at every level; neither dict is modified.
+    """Give settings with some of them changed, on every level; neither dict is touched.
 
-    If a part with `options` (a head, a loss) gets another name, the options of the previous one are dropped.
+    Where a part with `options` (a head, a loss) gets another name, the options of the one before are dropped.
 
     >>> merge_settings({"head": {"name": "gap", "options": {"dropout": 0.1}}, "seed": 3}, {"head": {"name": "hsq"}})
     {'head': {'name': 'hsq', 'options': {}}, 'seed': 3}
