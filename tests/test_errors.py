@@ -1,4 +1,4 @@
-"""Our errors say what was found and what to do, and survive the way between processes."""
+"""Errors say what was found and what to do, and can be pickled."""
 
 import pickle
 
@@ -16,11 +16,11 @@ from tagloom.errors import (
 
 
 @pytest.mark.parametrize("kind", [DataError, ImageError, RecipeError, TaggerError, MissingExtraError])
-def test_every_error_of_ours_is_caught_as_one_family(kind):
+def test_every_tagloom_error_is_caught_as_one_family(kind):
     assert issubclass(kind, TagloomError)
 
 
-def test_an_image_error_survives_the_way_between_processes():
+def test_an_image_error_survives_pickling():
     error = pickle.loads(pickle.dumps(ImageError("a/b.jpg", "broken", "is cut off.")))  # noqa: S301
     assert (error.path, error.reason, error.finding) == ("a/b.jpg", "broken", "is cut off.")
     assert str(error) == "a/b.jpg: is cut off."

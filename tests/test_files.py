@@ -1,11 +1,11 @@
-"""A file appears under its name when it is whole, and not before."""
+"""A file appears under its name when it is complete, and not before."""
 
 import pytest
 
 from tagloom.files import whole_file
 
 
-def test_readers_see_the_file_before_until_the_new_one_is_whole(tmp_path):
+def test_readers_see_the_old_file_until_the_new_one_is_complete(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("before")
     with whole_file(path) as partial:
@@ -16,7 +16,7 @@ def test_readers_see_the_file_before_until_the_new_one_is_whole(tmp_path):
     assert [found.name for found in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_a_fault_half_way_leaves_the_file_before_and_nothing_else(tmp_path):
+def test_a_failure_half_way_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("before")
 

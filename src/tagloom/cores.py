@@ -4,7 +4,7 @@ import os
 
 
 def usable_cores() -> int:
-    """Count the cores this process may use, or what OMP_NUM_THREADS allows."""
+    """Count the cores this process may use; OMP_NUM_THREADS overrides the count."""
     limit = os.environ.get("OMP_NUM_THREADS", "")
     if limit.isdigit() and int(limit) > 0:
         return int(limit)

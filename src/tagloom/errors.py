@@ -1,4 +1,4 @@
-"""The errors Tagloom raises on purpose: each says what was found, where, and what to do about it."""
+"""The errors that Tagloom raises on purpose. Each says what was found, where, and what to do about it."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -8,7 +8,7 @@ ImageFault = Literal["missing", "broken", "oversized", "format"]
 
 
 class TagloomError(Exception):
-    """Something the user can mend. The command prints the message without a traceback and exits with 2."""
+    """Something the user can fix. The command prints the message without a traceback and exits with 2."""
 
 
 class DataError(TagloomError):
@@ -16,13 +16,15 @@ class DataError(TagloomError):
 
 
 class ImageError(TagloomError):
-    """One image cannot be decoded safely. Runs skip and list such images; they never stop for one.
+    """One image cannot be decoded safely. Runs skip and list such images, and do not stop for one.
 
-    `path` names the image and `reason` is one of missing, broken, oversized and format.
+    `path` names the image; `reason` is missing, broken, oversized or format.
     """
 
     def __init__(self, path: str, reason: ImageFault, finding: str) -> None:
-        super().__init__(path, reason, finding)  # exactly the arguments, so that pickling between processes works
+        super().__init__(
+            path, reason, finding
+        )  # exactly the arguments, so that the error can be pickled between processes
         self.path = path
         self.reason = reason
         self.finding = finding
@@ -36,22 +38,22 @@ class RecipeError(TagloomError):
 
 
 class TaggerError(TagloomError):
-    """A tagger folder, a set of weights or a model's name cannot be used."""
+    """A tagger folder, a set of weights or a model name cannot be used."""
 
 
 class WordError(TagloomError):
-    """A label has no vector, or a source of words cannot be used."""
+    """A label has no word vector, or a source of word vectors cannot be used."""
 
 
 class MissingExtraError(TagloomError):
-    """A verb needs a package that the small install leaves out."""
+    """A command needs a package that the small install does not include."""
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs packages that are not installed. Run: pip install 'tagloom[{extra}]'")
 
 
 def unknown_name(kind: str, given: str, known: Iterable[str]) -> str:
-    """Say that a name is not in a closed table, suggest the nearest, and list them all.
+    """Say that a name is not in a closed table, suggest the nearest one, and list all.
 
     >>> unknown_name("loss", "assymetric", ["asymmetric", "bce"])
     "unknown loss 'assymetric': did you mean 'asymmetric'? Known: asymmetric, bce"
@@ -60,4 +62,4 @@ def unknown_name(kind: str, given: str, known: Iterable[str]) -> str:
     folded = {name.casefold(): name for name in names}  # "map" is near to "mAP"
     near = get_close_matches(given.casefold(), folded, n=1)
     hint = f": did you mean '{folded[near[0]]}'?" if near else "."
-    return f"unknown {kind} '{given}'{hint} Known: {', '.join(names)}"
+    return f"unknown {kind} '{given}'{hint} Known: {', '.join(names) or 'none'}"

@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Writing files that are either complete or absent."""
 
 import os
 import uuid
@@ -11,10 +11,10 @@ PARTIAL_SUFFIX = ".partial"
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Give a temporary path to write to; when the block ends, the file appears under its own name in one step.
+    """Give a temporary path to write to. When the block ends, the file is renamed to its own name in one step.
 
-    Readers see either the old file or the new one, and a full disk or a killed process leaves the old one untouched.
-    Every writer has a temporary name of its own, so two writers of one file cannot mix their bytes.
+    Readers see either the old file or the new one, and a full disk or a killed process leaves the old one unchanged.
+    Every writer has its own temporary name, so two writers of one file cannot mix their bytes.
     """
     partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}{PARTIAL_SUFFIX}")
     try:
@@ -27,6 +27,6 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def _flush_to_disk(path: Path) -> None:
-    """Wait until a file's bytes are on the disk, so that a power cut after the renaming cannot leave an empty file."""
+    """Wait until a file is on disk, so that a power cut after renaming cannot leave an empty file."""
     with path.open("rb") as file:
         os.fsync(file.fileno())

@@ -1,7 +1,7 @@
-"""Progress of long work: the one type of callback, and what a person sees of it.
+"""Progress of long work: the callback type, and how progress is shown.
 
-On a terminal that is a bar. Where there is none (`nohup`, CI, a notebook, a log file) it is a plain line every half
-minute, so that nobody has to guess whether 82,000 pictures are still being read.
+A terminal shows a bar. Elsewhere (`nohup`, CI, a notebook, a log file) a plain line is printed every half minute, so
+that nobody has to guess whether 82,000 pictures are still being read.
 """
 
 import time
@@ -14,17 +14,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bars
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called with the number of things done and the number of things to do."""
+"""Called with the number of things done and the total number."""
 
 SECONDS_BETWEEN_LINES = 30.0
 
 
 def no_progress(done: int, total: int) -> None:
-    """Tell nobody."""
+    """Show nothing."""
 
 
 class ProgressDisplay:
-    """Shows how far work is, as a bar on a terminal and as plain lines elsewhere. Use it as a context manager.
+    """Shows the progress of work: a bar on a terminal, plain lines elsewhere. Use it as a context manager.
 
     Args:
         console: Where to show it; None for silence.
@@ -89,14 +89,14 @@ class ProgressDisplay:
 
 
 def progress_line(what: str, done: int, total: int, *, seconds: float, before: int = 0) -> str:
-    """Say in a line how far work is, how fast it goes and how long it will take.
+    """Describe in one line how much work is done, its rate and the time left.
 
     Args:
         what: Names the work.
         done: How much is done.
-        total: How much there is to do.
+        total: How much there is in total.
         seconds: How long it has taken.
-        before: How much of `done` was there before these seconds began.
+        before: How much of `done` was already done before these seconds.
 
     >>> progress_line("features", 1500, 9000, seconds=10.0)
     'features: 1,500 of 9,000, 150.0/s, 0:50 left'
@@ -113,6 +113,6 @@ def progress_line(what: str, done: int, total: int, *, seconds: float, before: i
 
 @contextmanager
 def show_progress(console: Console | None, what: str) -> Iterator[Progress]:
-    """Show one piece of work, and give the callback that moves it."""
+    """Show one piece of work, and give the callback that updates it."""
     with ProgressDisplay(console, transient=True) as display:
         yield lambda done, total: display.update(what, done, total)

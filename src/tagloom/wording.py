@@ -1,4 +1,4 @@
-"""Names and values from somebody's files, worded for a message: short, on one line, harmless to a terminal."""
+"""Wording for messages: names and values from users' files, kept short and harmless to a terminal."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,7 +7,7 @@ MAX_LISTED = 8
 
 
 def shown(value: object) -> str:
-    """Give a value for a message, never longer than a line.
+    """Show a value in a message, shortened if it is long.
 
     >>> shown("a" * 100)
     "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa..."
@@ -26,8 +26,19 @@ def listed(names: Iterable[object], most: int = MAX_LISTED) -> str:
     return ", ".join(str(name) for name in names[:most]) + and_more(names, most)
 
 
+def listed_lines(lines: Iterable[object], most: int = MAX_LISTED) -> str:
+    r"""List the first entries, each on an indented line, and count the others.
+
+    >>> listed_lines(["ant", "bee", "cat"], most=2)
+    '  ant\n  bee\n  and 1 more'
+    """
+    lines = list(lines)
+    rest = and_more(lines, most).strip()
+    return "\n".join(f"  {line}" for line in [*lines[:most], *([rest] if rest else [])])
+
+
 def and_more(names: Sequence[object], most: int) -> str:
-    """Count what is left after the first names, or give nothing when none is left.
+    """Count the names after the first ones; give nothing if there are no more.
 
     >>> and_more(range(1200), 20), and_more(range(3), 20)
     (' and 1,180 more', '')
@@ -36,7 +47,7 @@ def and_more(names: Sequence[object], most: int) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    r"""Give the first line of an error's message, or its type where it has none.
+    r"""Give the first line of an error's message, or the error's type if it has no message.
 
     >>> first_line(ValueError("bad header\nin block 3")), first_line(KeyError())
     ('bad header', 'KeyError')
@@ -45,9 +56,9 @@ def first_line(error: BaseException) -> str:
 
 
 def printable(name: str) -> str:
-    r"""Replace signs that could move the cursor, recolour the terminal or reverse the text.
+    r"""Replace characters that could move the cursor, recolour the terminal or reverse the text.
 
     >>> printable("cat\x1b[31m")
     'cat�[31m'
     """
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in name)
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)

@@ -13,7 +13,8 @@ from PIL import Image
 from scipy.sparse import csr_array
 
 from tagloom.data import load_table
-from tagloom.data.audit import LabelPair, LikelySlip, _likely_slips, audit
+from tagloom.data.audit import LabelPair, LikelySlip, audit
+from tagloom.data.audit.class_names import likely_slips
 from tagloom.data.table import LabelTable
 
 
@@ -38,7 +39,7 @@ def absent_images(dense, exceptions=None, unlisted="negative"):
     return LabelTable(Path("/nowhere"), images, names, csr_array(dense), exceptions, unlisted)
 
 
-def test_a_sound_table_has_nothing_to_mend(tmp_path):
+def test_a_sound_table_has_nothing_to_fix(tmp_path):
     for shade, name in enumerate("ab"):
         (tmp_path / f"{name}.png").write_bytes(picture(shade))
     found = audit(make_table(tmp_path, {"a.png": {"cat"}, "b.png": {"dog"}}, source="labels.csv"))
@@ -53,7 +54,7 @@ def test_a_sound_table_has_nothing_to_mend(tmp_path):
     assert found.trainable
 
 
-def test_images_that_cannot_be_used_are_told_apart(tmp_path):
+def test_images_that_cannot_be_used_are_reported_by_kind(tmp_path):
     (tmp_path / "good.png").write_bytes(picture(0))
     (tmp_path / "cut.jpg").write_bytes(picture(1, "JPEG", (30, 30))[:-400])
     (tmp_path / "empty.jpg").touch()
@@ -91,7 +92,7 @@ def test_duplicates_differ_when_only_what_is_known_differs(tmp_path):
     assert audit(table).duplicates[0].labels_differ
 
 
-def test_empty_files_are_no_duplicates_of_each_other(tmp_path):
+def test_empty_files_are_not_duplicates_of_each_other(tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.png").touch()
     assert audit(make_table(tmp_path, {"a.png": {"cat"}, "b.png": {"dog"}})).duplicates == []
@@ -134,8 +135,8 @@ def test_every_image_is_read_once_and_progress_counts_to_the_end(tmp_path, monke
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-def test_findings_do_not_hang_on_the_number_of_threads(tmp_path, workers, monkeypatch):
-    monkeypatch.setattr("tagloom.data.audit._CHUNK", 3)
+def test_findings_do_not_depend_on_the_number_of_threads(tmp_path, workers, monkeypatch):
+    monkeypatch.setattr("tagloom.data.audit.files._CHUNK", 3)
     labels = {f"{number}.png": {"cat"} for number in range(10)}
     for number, name in enumerate(labels):
         (tmp_path / name).write_bytes(picture(number % 4))
@@ -181,7 +182,7 @@ def test_pairs_are_those_that_two_loops_find(kinds):
 def test_pairs_are_counted_across_blocks_of_classes(monkeypatch):
     positive = np.random.default_rng(0).random((60, 11)) < 0.3
     whole = audit(absent_images(positive), workers=1).strongest_pairs
-    monkeypatch.setattr("tagloom.data.audit._CHUNK", 4)
+    monkeypatch.setattr("tagloom.data.audit.labels._CHUNK", 4)
     assert audit(absent_images(positive), workers=1).strongest_pairs == whole
     assert all(isinstance(pair, LabelPair) for pair in whole)
 
@@ -204,7 +205,7 @@ def with_counts(counts, **fields):
     return make_table(Path("/nowhere"), labels, tuple(counts), **fields)
 
 
-def test_classes_with_few_positives_are_rare_and_those_without_any_are_told_apart():
+def test_classes_with_few_positives_are_rare_and_those_without_any_are_listed_separately():
     found = audit(with_counts({"none": 0, "one": 1, "four": 4, "five": 5}))
     assert found.rare_classes == ["one", "four"]
     assert found.classes_without_positive == ["none"]
@@ -214,7 +215,7 @@ def test_classes_with_few_positives_are_rare_and_those_without_any_are_told_apar
     "slip",
     ["persn", "perrson", "persan", "pesron", "Persons", "per-son", "pérson"],
 )
-def test_a_rare_class_one_slip_from_a_frequent_one_is_taken_for_it(slip):
+def test_a_rare_class_one_typo_from_a_frequent_one_is_reported(slip):
     found = audit(with_counts({"person": 20, "cat": 20, slip: 4}))
     assert found.likely_slips == [LikelySlip(slip, 4, "person", 20)]
 
@@ -227,22 +228,22 @@ def test_a_rare_class_one_slip_from_a_frequent_one_is_taken_for_it(slip):
         {"person": 19, "persn": 4},  # not five times as frequent
         {"person": 30, "persn": 6},  # not rare
         {"route 61": 30, "route 66": 1},  # another number is another thing
-        {"Person": 30, "person": 1},  # a clash already
+        {"Person": 30, "person": 1},  # already a clash
         {"person": 30, "persn": 0},
         {"x" * 101: 30, "x" * 100 + "y": 1},
     ],
 )
-def test_other_classes_are_no_slips(counts):
+def test_other_classes_are_not_reported_as_typos(counts):
     assert audit(with_counts(counts)).likely_slips == []
 
 
-def test_a_slip_between_two_classes_is_taken_for_the_more_frequent():
+def test_a_typo_between_two_classes_is_taken_for_the_more_frequent():
     found = audit(with_counts({"mouses": 10, "houses": 12, "louses": 1}))
     assert [slip.meant for slip in found.likely_slips] == ["houses"]
 
 
 @given(st.text("ab", min_size=4, max_size=9), st.text("ab", min_size=4, max_size=9))
-def test_slips_are_those_that_comparing_all_shortened_names_finds(frequent, rare):
+def test_typos_are_those_found_by_comparing_all_shortened_names(frequent, rare):
     if frequent == rare:
         return
     one_less = [{name, *(name[:i] + name[i + 1 :] for i in range(len(name)))} for name in (frequent, rare)]
@@ -250,7 +251,7 @@ def test_slips_are_those_that_comparing_all_shortened_names_finds(frequent, rare
     assert bool(audit(with_counts({frequent: 5, rare: 1}), workers=1).likely_slips) == expected
 
 
-def test_whoever_names_the_classes_vouches_for_their_spelling(tmp_path):
+def test_given_classes_are_not_checked_for_typos(tmp_path):
     rows = "".join(f"{number}.jpg,person\n" for number in range(9))
     (tmp_path / "labels.csv").write_text(f"image,labels\n{rows}x.jpg,persn\n")
     assert [slip.name for slip in audit(load_table(tmp_path / "labels.csv")).likely_slips] == ["persn"]
@@ -258,14 +259,14 @@ def test_whoever_names_the_classes_vouches_for_their_spelling(tmp_path):
     assert audit(load_table(tmp_path / "labels.csv")).likely_slips == []
 
 
-def test_slips_among_thousands_of_classes_are_found_at_once():
+def test_typos_among_thousands_of_classes_are_found_quickly():
     rng = np.random.default_rng(0)
     names = sorted({"".join(rng.choice(list("abcdefghijklmnop"), 12)) for _ in range(9600)})
     frequent, rare = names[:4800], names[4800:]
     slip = frequent[7][:3] + frequent[7][4:]
     counts = np.array([5] * len(frequent) + [1] * (len(rare) + 1))
     start = time.perf_counter()
-    found = _likely_slips([*frequent, *rare, slip], counts)
+    found = likely_slips([*frequent, *rare, slip], counts)
     assert [(case.name, case.meant) for case in found] == [(slip, frequent[7])]
     assert time.perf_counter() - start < 5  # comparing each with each takes minutes
 
@@ -304,7 +305,7 @@ def test_an_audit_survives_json_and_says_everything(tmp_path):
     (tmp_path / "labels.csv").write_text("image,labels\na.png,cat|dog\nb.png,cat\n")
     table = load_table(tmp_path / "labels.csv")
     found = audit(table, table)
-    told = json.loads(json.dumps(found.to_dict()))
-    assert told == found.to_dict()
-    assert told["problems"] == [{"image": "b.png", "kind": "missing", "finding": found.problems[0].finding}]
-    assert [leak["by"] for leak in told["leaks"]] == ["path", "path"]
+    plain = json.loads(json.dumps(found.to_dict()))
+    assert plain == found.to_dict()
+    assert plain["problems"] == [{"image": "b.png", "kind": "missing", "finding": found.problems[0].finding}]
+    assert [leak["by"] for leak in plain["leaks"]] == ["path", "path"]

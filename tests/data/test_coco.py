@@ -45,9 +45,9 @@ def test_images_without_annotations_are_kept_on_request(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["train2014", "val2017"])
-@pytest.mark.parametrize("place", ["{split}", "images/{split}", "images", "annotations", "annotations/{split}"])
-def test_images_are_found_in_the_usual_places(tmp_path, name, place):
-    folder = tmp_path / place.format(split=name)
+@pytest.mark.parametrize("folder_name", ["{split}", "images/{split}", "images", "annotations", "annotations/{split}"])
+def test_images_are_found_in_the_usual_folders(tmp_path, name, folder_name):
+    folder = tmp_path / folder_name.format(split=name)
     path = write(tmp_path, f"annotations/instances_{name}.json")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "b.jpg").touch()
@@ -69,31 +69,31 @@ def test_classes_can_be_reordered_and_widened(tmp_path):
         ({"annotations": {}}, "no list called 'annotations'"),
         ({"categories": [{"id": 1}]}, r"categories\[0\]: 'name' is missing"),
         ({"images": ["a.jpg"]}, r"images\[0\]: 'id' is missing"),
-        ({"images": [{"id": 1, "file_name": 3}]}, r"images\[0\]: 'file_name' is missing or is no str"),
+        ({"images": [{"id": 1, "file_name": 3}]}, r"images\[0\]: 'file_name' is missing or not of type str"),
         ({"annotations": [{"image_id": 99, "category_id": 1}]}, r"annotations\[0\]: image 99 or category 1 is not"),
         ({"annotations": [{"image_id": 10, "category_id": 2}]}, r"category 2 is not"),
         ({"categories": CONTENT["categories"] * 2}, "two categories have the same id"),
-        ({"categories": [{"id": 1, "name": "x"}, {"id": 18, "name": "x"}, {"id": 90, "name": "y"}]}, "come twice: x"),
-        ({"images": CONTENT["images"] + [{"id": 40, "file_name": "b.jpg"}]}, "two images have the file_name 'b.jpg'"),
-        ({"images": [{"id": 10, "file_name": "a\0"}, *CONTENT["images"][::2]]}, "image 10: .* is no path"),
+        ({"categories": [{"id": 1, "name": "x"}, {"id": 18, "name": "x"}, {"id": 90, "name": "y"}]}, "occur twice: x"),
+        ({"images": CONTENT["images"] + [{"id": 40, "file_name": "b.jpg"}]}, "'b.jpg' is listed twice"),
+        ({"images": [{"id": 10, "file_name": "a\0"}, *CONTENT["images"][::2]]}, "image 10: .* is not a path"),
         ({"annotations": []}, "unannotated='keep'"),
     ],
 )
-def test_a_file_that_contradicts_itself_is_refused_with_the_place(tmp_path, changes, message):
+def test_a_file_that_contradicts_itself_is_refused_with_its_entry(tmp_path, changes, message):
     with pytest.raises(DataError, match=message):
         load_table(write(tmp_path, **changes), images=tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "[1]", '"text"', "\xff", '{"images": 1' + "0" * 5000 + "}"])
-def test_what_is_no_coco_file_is_refused(tmp_path, text):
+def test_a_file_that_is_not_coco_is_refused(tmp_path, text):
     path = tmp_path / "labels.json"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(DataError, match=str(path)):
         load_table(path)
 
 
-def test_images_that_are_nowhere_and_wrong_choices_are_named(tmp_path):
-    with pytest.raises(DataError, match=r"lie in none of .*images=FOLDER"):
+def test_missing_images_and_wrong_options_are_named(tmp_path):
+    with pytest.raises(DataError, match=r"are in none of .*images=FOLDER"):
         load_table(write(tmp_path))
     with pytest.raises(DataError, match="'keep' or 'drop'"):
         load_table(write(tmp_path), images=tmp_path, unannotated="yes")

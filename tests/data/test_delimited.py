@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tagloom.data import load_table
-from tagloom.data.formats import delimited
-from tagloom.data.formats.fields import SEPARATORS, join_labels
+from tagloom.data.parsing import lines
+from tagloom.data.parsing.fields import SEPARATORS, join_labels
 from tagloom.errors import DataError
 
 BENCH = Path(__file__).parents[2] / "bench" / "table_memory.py"
@@ -83,7 +83,7 @@ def test_class_columns_without_unknowns_need_no_exceptions(tmp_path):
     assert load_table(write(tmp_path, "image,dog\na.jpg,1\nb.jpg,0\n")).exceptions is None
 
 
-def test_an_index_column_without_a_name_is_no_class(tmp_path):
+def test_an_index_column_without_a_name_is_not_a_class(tmp_path):
     table = load_table(write(tmp_path, ",image,dog,cat\n0,a.jpg,1,0\n1,b.jpg,0,1\n"))
     assert table.classes == ("cat", "dog")
 
@@ -111,8 +111,8 @@ def test_a_written_table_is_read_back_whatever_its_class_names(tmp_path, column,
         writer.writerow(["image", "labels"])
         writer.writerows([f"{row}.jpg", join_labels(names, separator)] for row, names in enumerate(column))
     classes = sorted({name for names in column for name in names})
-    choices = {"classes": classes, "separator": separator} if tell_classes else {}
-    table = load_table(path, **choices)
+    options = {"classes": classes, "separator": separator} if tell_classes else {}
+    table = load_table(path, **options)
     assert list(table.classes) == classes
     assert labels_of(table) == {f"{row}.jpg": set(names) for row, names in enumerate(column)}
 
@@ -129,7 +129,7 @@ def test_the_order_of_classes_is_the_one_given_then_the_file_then_sorted(tmp_pat
     assert labels_of(table) == {"a.jpg": {"dog"}, "b.jpg": {"cat"}}
 
 
-def test_given_classes_order_class_columns_and_tell_them_from_a_label_column(tmp_path):
+def test_given_classes_order_class_columns_and_distinguish_them_from_a_label_column(tmp_path):
     path = write(tmp_path, "image,tag,dog\na.jpg,1,0\n")
     table = load_table(path, classes=["tag", "dog"])
     assert labels_of(table) == {"a.jpg": {"tag"}}
@@ -174,21 +174,24 @@ def test_columns_and_the_image_folder_can_be_chosen(tmp_path):
     [
         ("", "the file is empty"),
         ("\n \n", "the file is empty"),
-        ("image,labels\n", "a header and no rows"),
+        ("image,labels\n", "a header but no rows"),
         ("image\na.jpg\n", "only the column 'image'"),
         ("image,labels,labels\na.jpg,x,y\n", "line 1: two columns are called 'labels'"),
-        ("image,labels\na.jpg,x\nb.jpg,x,y\n", "line 3: found 3 fields where the header has 2"),
+        ("image,labels\na.jpg,x\nb.jpg,x,y\n", "line 3: found 3 fields, but the header has 2"),
         ("image,labels\na.jpg,x\n\nb.jpg\n", "line 4: found 1 fields"),
         ("image,labels\n,x\n", "line 2: no image path"),
-        ("image,labels\na\0.jpg,x\n", "line 2: .* is no path"),
-        (f"image,labels\n{'a' * 5000},x\n", "line 2: .* is no path"),
-        ("image,labels\na.jpg,x\nb.jpg,y\na.jpg,x|y\n", "line 4: image 'a.jpg' is on line 2 already"),
+        ("image,labels\na\0.jpg,x\n", "line 2: .* is not a path"),
+        (f"image,labels\n{'a' * 5000},x\n", "line 2: .* is not a path"),
+        ("image,labels\na.jpg,x\nb.jpg,y\na.jpg,x|y\n", "line 4: image 'a.jpg' is already on line 2"),
         ('image,labels\na.jpg,x\nb.jpg,"never closed\nc.jpg,y\n', "line 3: quotes do not match"),
         ("image,labels\na.jpg,\nb.jpg,\n", "'labels' is empty in every row"),
-        ("image,dog\na.jpg,1\nb.jpg,maybe\n", "line 3, column 'dog': found 'maybe' where 1, 0, -1 or nothing"),
-        ("photo,moods\nx/1.jpg,dog|cat\n", "line 2, column 'moods': found 'dog|cat'.*--data-option label_column=NAME"),
-        ("x/1.jpg,dog|cat\nx/2.jpg,dog\n", "line 1: the first row looks like data, .*'x/1.jpg'.*'image,labels'"),
-        ("\n1\tB.JPEG\tdog\n2\tc.jpg\tdog\n", r"line 2: the first row looks like data, .*'B.JPEG'.*'image\\tlabels'"),
+        ("image,dog\na.jpg,1\nb.jpg,maybe\n", "line 3, column 'dog': expected 1, 0, -1 or nothing, found 'maybe'"),
+        (
+            "photo,moods\nx/1.jpg,dog|cat\n",
+            "line 2, column 'moods': expected .*, found 'dog|cat'.*--data-option label_column=NAME",
+        ),
+        ("x/1.jpg,dog|cat\nx/2.jpg,dog\n", "line 1: the first row looks like data: .*'x/1.jpg'.*'image,labels'"),
+        ("\n1\tB.JPEG\tdog\n2\tc.jpg\tdog\n", r"line 2: the first row looks like data: .*'B.JPEG'.*'image\\tlabels'"),
         ("a.jpg,dog\n", "line 1: the first row looks like data"),
         ("a.jpg,dog,dog\nb.jpg,dog\n", "line 1: the first row looks like data"),
         ("17,dog|cat\n18,dog\n", "line 2, column 'dog|cat': .* put a header above it"),
@@ -196,7 +199,7 @@ def test_columns_and_the_image_folder_can_be_chosen(tmp_path):
         ("image,labels\na.jpg,x\n".encode("utf-16"), "not UTF-8"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(tmp_path, text, message):
+def test_errors_name_the_line(tmp_path, text, message):
     path = write(tmp_path, text)
     with pytest.raises(DataError, match=message.replace("|", r"\|")) as caught:
         load_table(path)
@@ -222,7 +225,7 @@ def test_labels_outside_the_given_classes_are_named_with_the_nearest(tmp_path, t
 
 @pytest.mark.parametrize(
     ("classes", "message"),
-    [("dog\ncat\ndog\n", "line 3: class 'dog' is on line 1 already"), ("\n", "no class names"), (b"\xff", "not UTF-8")],
+    [("dog\ncat\ndog\n", "line 3: class 'dog' is already on line 1"), ("\n", "no class names"), (b"\xff", "not UTF-8")],
 )
 def test_a_bad_list_of_classes_is_refused(tmp_path, classes, message):
     path = write(tmp_path, "image,labels\na.jpg,dog\n")
@@ -232,25 +235,25 @@ def test_a_bad_list_of_classes_is_refused(tmp_path, classes, message):
 
 
 @pytest.mark.parametrize(
-    ("choices", "message"),
+    ("options", "message"),
     [
         ({"separator": "/"}, "cannot be separated by '/'"),
         ({"image_column": "photo"}, "no column 'photo'. Columns: 'image', 'labels'"),
         ({"label_column": "tags"}, "no column 'tags'"),
-        ({"seperator": "|"}, "unknown choice .*'seperator': did you mean 'separator'"),
-        ({"split": "train"}, "unknown choice"),
-        ({"classes": "dog"}, "classes is a list of names"),
+        ({"seperator": "|"}, "unknown option for CSV .*'seperator': did you mean 'separator'"),
+        ({"split": "train"}, "unknown option for CSV"),
+        ({"classes": "dog"}, "classes must be a list of names"),
         ({"classes": ["dog", "dog"]}, "found 'dog' 2 times"),
-        ({"classes": ["dog", ""]}, "names that differ, found ''"),
+        ({"classes": ["dog", ""]}, "different names, found ''"),
         ({"separator": "list"}, "line 2: 'dog' is not a list of names"),
     ],
 )
-def test_choices_that_cannot_work_are_refused(tmp_path, choices, message):
+def test_options_that_cannot_work_are_refused(tmp_path, options, message):
     with pytest.raises(DataError, match=message):
-        load_table(write(tmp_path, "image,labels\na.jpg,dog\n"), **choices)
+        load_table(write(tmp_path, "image,labels\na.jpg,dog\n"), **options)
 
 
-def test_quoted_names_may_run_over_lines_and_the_count_goes_on(tmp_path):
+def test_quoted_names_may_span_lines_and_line_numbers_stay_right(tmp_path):
     path = write(tmp_path, 'image,labels\na.jpg,"two\n\nlines"\nb.jpg,x,y\n')
     with pytest.raises(DataError, match="line 5"):
         load_table(path)
@@ -258,13 +261,13 @@ def test_quoted_names_may_run_over_lines_and_the_count_goes_on(tmp_path):
     assert labels_of(load_table(path))["a.jpg"] == {"two\n\nlines", "dog"}
 
 
-def test_an_inch_mark_is_no_quote(tmp_path):
+def test_an_inch_mark_is_not_a_quote(tmp_path):
     table = load_table(write(tmp_path, 'image,labels\na.jpg,5" nail|bolt\nb.jpg,6" nail\n'))
     assert table.classes == ('5" nail', '6" nail', "bolt")
 
 
-def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(delimited, "MAX_LINE", 1000)
+def test_an_endless_line_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "MAX_LINE", 1000)
     with pytest.raises(DataError, match="line 2: longer than 1000"):
         load_table(write(tmp_path, f"image,labels\na.jpg,{'x|' * 600}\n"))
 
@@ -279,5 +282,5 @@ def test_a_large_table_takes_little_more_memory_than_its_pairs(tmp_path):
     run = [sys.executable, str(BENCH), "--load", str(tmp_path / "labels.csv")]
     found = json.loads(subprocess.run(run, check=True, capture_output=True, text=True).stdout)
     assert found["rows"] == 100_000
-    # A million rows may take 2 GB, so a tenth of them a tenth of that, beside the imports.
+    # A million rows may take 2 GB, so a tenth of them a tenth of that, on top of the imports.
     assert found["peak_mb"] - found["imports_mb"] < 200

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tagloom.data.formats.fields import (
+from tagloom.data.parsing.fields import (
     SEPARATORS,
     join_labels,
     separator_by_classes,
@@ -43,7 +43,7 @@ def test_a_field_splits_into_its_names(field, separator, expected):
 
 
 @pytest.mark.parametrize("field", ["['a' 'b']", "[1, 2]", "dog", "[dog]", "[__import__('os')]"])
-def test_what_is_no_list_of_names_is_refused_as_a_list(field):
+def test_a_field_that_is_not_a_list_is_refused_as_a_list(field):
     with pytest.raises(DataError, match="not a list of names"):
         split_labels(field, "list")
 
@@ -103,7 +103,7 @@ def test_the_whole_column_decides_on_the_separator(fields, expected):
         ("dining table", {"dining", "table", "dining table"}, ["dining table"]),
     ],
 )
-def test_known_classes_settle_what_looks_cannot(field, classes, expected):
+def test_known_classes_decide_where_marks_cannot(field, classes, expected):
     assert split_labels(field, separator_by_classes([field, ""], classes)) == expected
 
 
@@ -111,7 +111,7 @@ def test_no_separator_fits_labels_that_are_not_classes():
     assert separator_by_classes(["a|b", "a|z"], {"a", "b"}) is None
 
 
-def test_two_names_cannot_stand_in_a_field_for_one():
+def test_two_names_do_not_fit_into_a_field_for_one():
     with pytest.raises(DataError, match="2 names"):
         join_labels(["a", "b"], "")
 

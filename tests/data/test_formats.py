@@ -1,5 +1,6 @@
-"""Parquet, JSON lines, image folders, class folders, and telling the forms apart."""
+"""Parquet, JSON lines, image folders, class folders, and recognising the format."""
 
+import inspect
 import json
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 import tagloom.data
 from tagloom.data import LabelTable, load_table
+from tagloom.data.formats import FORMATS
+from tagloom.data.parsing.sheet import SHEET_OPTIONS
 from tagloom.errors import DataError, MissingExtraError, TagloomError
 
 try:
@@ -106,7 +109,7 @@ def test_parquet_without_its_extra_says_what_to_install(tmp_path, monkeypatch):
     ("text", "message"),
     [
         ('{"file_name": "a.jpg", "labels": ["x"]}\n{"file_name": \n', "line 2: not JSON"),
-        ("\n[1, 2]\n", "line 2: found .* where a JSON object is expected"),
+        ("\n[1, 2]\n", "line 2: expected a JSON object, found"),
         ("", "no records"),
         ("[" * 50_000, "line 1: not JSON"),
         ('{"file_name": "a.jpg", "labels": [["x"]]}', "line 1: labels must be names"),
@@ -120,14 +123,14 @@ def test_bad_json_lines_are_refused_with_their_line(tmp_path, text, message):
         load_table(tmp_path)
 
 
-def test_an_image_folder_reads_its_metadata_csv_with_its_choices(tmp_path):
+def test_an_image_folder_reads_its_metadata_csv_with_its_options(tmp_path):
     (tmp_path / "metadata.csv").write_text("file_name,caption,mood\nsub/a.jpg,A dog; asleep,calm day\n")
     table = load_table(tmp_path, label_column="mood", separator=" ")
     assert table.classes == ("calm", "day")
     assert table.path(0) == tmp_path / "sub" / "a.jpg"
 
 
-def test_two_metadata_files_must_be_told_apart(tmp_path):
+def test_two_metadata_files_are_ambiguous(tmp_path):
     (tmp_path / "metadata.csv").write_text("file_name,labels\na.jpg,x\n")
     write_lines(tmp_path, {"file_name": "a.jpg", "labels": ["x"]})
     with pytest.raises(DataError, match="found both"):
@@ -161,24 +164,24 @@ def test_folders_of_splits_are_not_taken_for_classes(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["nowhere", "nowhere.csv"])
-def test_a_path_that_is_not_there_lists_the_forms(tmp_path, name):
-    with pytest.raises(DataError, match=r"no such file or folder. Understood are: .*COCO.*Pascal VOC.*per class"):
+def test_a_path_that_does_not_exist_lists_the_formats(tmp_path, name):
+    with pytest.raises(DataError, match=r"no such file or folder. Tagloom reads .*Pascal VOC.*COCO.*per class"):
         load_table(tmp_path / name)
 
 
-def test_a_folder_without_labels_lists_the_forms_and_the_tables_in_it(tmp_path):
+def test_a_folder_without_labels_lists_the_formats_and_the_tables_in_it(tmp_path):
     (tmp_path / "picture.jpg").touch()
-    with pytest.raises(DataError, match=r"nothing here that holds labels. Understood are"):
+    with pytest.raises(DataError, match=r"found no labels here. Tagloom reads"):
         load_table(tmp_path)
     (tmp_path / "train.csv").write_text("image,labels\na.jpg,x\n")
-    with pytest.raises(DataError, match=r"Perhaps .*train.csv was meant"):
+    with pytest.raises(DataError, match=r"Did you mean .*train.csv\?"):
         load_table(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["table.xlsx", "noname"])
-def test_a_file_of_another_kind_lists_the_forms(tmp_path, name):
+def test_a_file_of_another_kind_lists_the_formats(tmp_path, name):
     (tmp_path / name).write_text("x")
-    with pytest.raises(DataError, match="Understood are"):
+    with pytest.raises(DataError, match="Tagloom reads"):
         load_table(tmp_path / name)
 
 
@@ -195,7 +198,7 @@ OPENINGS = [b"", b"image,labels\n", b"image,dog\n", b'{"image": "a", "labels": '
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
 @given(st.sampled_from(["csv", "tsv", "jsonl", "json", "parquet"]), st.sampled_from(OPENINGS), HOSTILE)
-def test_whatever_the_bytes_a_table_or_an_error_of_ours_comes_out(tmp_path, suffix, opening, rest):
+def test_any_bytes_give_a_table_or_a_tagloom_error(tmp_path, suffix, opening, rest):
     path = tmp_path / f"labels.{suffix}"
     path.write_bytes(opening + rest)
     try:
@@ -206,8 +209,22 @@ def test_whatever_the_bytes_a_table_or_an_error_of_ours_comes_out(tmp_path, suff
     assert table.classes
 
 
-def test_a_class_folder_takes_no_choices(class_folders):
-    with pytest.raises(DataError, match="unknown choice"):
+@pytest.mark.parametrize("entry", FORMATS, ids=lambda entry: entry.name)
+def test_every_format_names_the_options_that_its_reader_takes(entry):
+    parameters = inspect.signature(entry.read).parameters.values()
+    own = tuple(parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY)
+    takes_sheet_options = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    assert entry.options == (SHEET_OPTIONS if takes_sheet_options else own)
+
+
+def test_a_file_that_two_formats_recognise_is_suggested_once(tmp_path):
+    (tmp_path / "data.csv").write_text('filepath,label,split_name\na.jpg,"[sky]",train\n')
+    with pytest.raises(DataError, match=r"Did you mean \S*data.csv\? Tagloom"):
+        load_table(tmp_path)
+
+
+def test_a_class_folder_takes_no_options(class_folders):
+    with pytest.raises(DataError, match=r"unknown option for class folders 'separator'. Known: none"):
         load_table(class_folders, separator="|")
 
 

@@ -106,7 +106,7 @@ def test_the_given_image_is_left_as_it_was() -> None:
     assert np.array_equal(same, picture())
 
 
-def test_of_an_animation_the_first_frame_is_taken() -> None:
+def test_an_animation_gives_its_first_frame() -> None:
     frames = [Image.new("RGB", (20, 10), colour) for colour in ("red", "lime", "blue")]
     for kind in ("GIF", "WEBP", "PNG"):
         data = encode(frames[0], kind, save_all=True, append_images=frames[1:], lossless=True)
@@ -169,7 +169,7 @@ def test_one_bit_and_palette_images_keep_their_colours() -> None:
     assert np.array_equal(open_image(encode(palette, "PNG")), palette.convert("RGB"))
 
 
-def test_transparency_is_laid_on_white_in_every_mode() -> None:
+def test_transparent_pixels_become_white_in_every_mode() -> None:
     clear_red = Image.new("RGBA", (6, 6), (255, 0, 0, 0))
     half_black = Image.new("LA", (6, 6), (0, 128))
     palette = Image.new("P", (6, 6), 1)
@@ -186,7 +186,7 @@ def test_transparency_is_laid_on_white_in_every_mode() -> None:
 
 
 @pytest.mark.parametrize("mode", ["YCbCr", "HSV", "CMYK"])
-def test_other_colour_spaces_come_near_the_same_rgb(mode: str) -> None:
+def test_other_colour_spaces_give_nearly_the_same_rgb(mode: str) -> None:
     difference = np.abs(np.asarray(open_image(picture().convert(mode)), dtype=int) - np.asarray(picture(), dtype=int))
     assert difference.mean() < 6
 
@@ -227,7 +227,7 @@ def test_exif_orientation_is_applied_once(kind: str, orientation: int) -> None:
         assert np.array_equal(result, ImageOps.exif_transpose(opened))
 
 
-def test_damaged_exif_does_not_refuse_sound_pixels() -> None:
+def test_damaged_exif_does_not_refuse_good_pixels() -> None:
     data = encode(picture(), "PNG", exif=b"Exif\x00\x00MM\x00*" + b"\xff" * 30)
     assert np.array_equal(open_image(data), picture())
 
@@ -239,7 +239,7 @@ def test_damaged_exif_does_not_refuse_sound_pixels() -> None:
     ("at_least", "expected"),
     [((100, 100), (100, 200)), ((101, 100), (200, 400)), ((399, 399), (400, 800)), ((900, 900), (800, 1600))],
 )
-def test_a_large_jpeg_is_decoded_smaller_but_never_below_what_is_asked(
+def test_a_large_jpeg_is_decoded_smaller_but_never_below_the_size_wanted(
     at_least: tuple[int, int], expected: tuple[int, int]
 ) -> None:
     data = encode(picture(800, 1600), "JPEG")
@@ -247,7 +247,7 @@ def test_a_large_jpeg_is_decoded_smaller_but_never_below_what_is_asked(
     assert open_image(encode(picture(800, 1600), "PNG"), at_least=at_least).size == (800, 1600)
 
 
-def test_what_is_asked_of_a_sideways_jpeg_is_asked_of_the_upright_picture() -> None:
+def test_the_size_wanted_of_a_sideways_jpeg_is_that_of_the_upright_picture() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     data = encode(picture(1600, 400), "JPEG", exif=exif)
@@ -277,7 +277,7 @@ def test_the_header_alone_is_enough_to_refuse_too_many_pixels() -> None:
 
 
 @pytest.mark.parametrize("pillow_cap", [Image.MAX_IMAGE_PIXELS, None])
-def test_a_small_file_that_unfolds_to_gigabytes_is_refused_whatever_pillows_own_cap(
+def test_a_small_file_that_decodes_to_gigabytes_is_refused_whatever_pillows_cap(
     pillow_cap: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     side = 71_680
@@ -294,7 +294,7 @@ def test_the_bombs_of_these_tests_are_real_images() -> None:
 
 
 @pytest.mark.parametrize("kind", [b"zTXt", b"iCCP"])
-def test_metadata_that_unfolds_to_gigabytes_is_refused(kind: bytes) -> None:
+def test_metadata_that_decodes_to_gigabytes_is_refused(kind: bytes) -> None:
     body = b"name\x00\x00" + deflated_zeros(2**31)
     assert refused(png(2, 2, zlib.compress(bytes(6)), extra=chunk(kind, body))).reason == "broken"
 
@@ -335,7 +335,7 @@ def test_an_image_without_pixels_is_refused(shape: tuple[int, int]) -> None:
     assert refused(png(*shape, zlib.compress(b""))).reason == "broken"
 
 
-def test_what_is_no_image_is_told_from_what_is_a_broken_one(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_image_is_distinguished_from_a_broken_one(tmp_path: Path) -> None:
     text = tmp_path / "notes.jpg"
     text.write_text("dear diary, " * 50)
     assert refused(text).reason == "format"
@@ -346,7 +346,7 @@ def test_what_is_no_image_is_told_from_what_is_a_broken_one(tmp_path: Path) -> N
     assert refused(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n").reason == "format"
 
 
-def test_paths_that_hold_no_file_are_refused(tmp_path: Path) -> None:
+def test_paths_without_a_file_are_refused(tmp_path: Path) -> None:
     assert refused(tmp_path / "none.jpg").reason == "missing"
     assert refused(str(tmp_path / "none.jpg" / "x.png")).reason == "missing"
     assert refused("nul\0character.jpg").reason == "missing"
@@ -391,7 +391,7 @@ def test_damaged_files_raise_nothing_but_image_errors(kind: str, changes: list[t
     assert outcome(bytes(data)) in ("RGB", "broken", "oversized", "format")
 
 
-def test_errors_cross_process_boundaries_whole() -> None:
+def test_errors_can_be_pickled() -> None:
     error = pickle.loads(pickle.dumps(refused(b"")))  # noqa: S301  our own bytes
     assert isinstance(error, ImageError)
     assert (error.path, error.reason, str(error)) == ("<bytes>", "broken", "<bytes>: is empty (0 bytes). Replace it.")

@@ -31,12 +31,12 @@ def test_each_split_has_the_labels_of_all(data):
     assert val.known([0, 1]).all()
 
 
-def test_a_split_can_be_named_behind_the_path(data):
+def test_a_split_can_be_named_after_the_path(data):
     assert load_table(f"{data}#val").images == load_table(data, split="val").images
     assert len(load_table(data)) == 4
 
 
-def test_images_may_lie_elsewhere(data, tmp_path):
+def test_images_may_be_elsewhere(data, tmp_path):
     assert load_table(data, images=str(tmp_path / "flickr")).path(0) == tmp_path / "flickr" / "images/1.jpg"
 
 
@@ -55,8 +55,8 @@ def test_an_order_of_classes_is_kept(data):
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ("images/5.jpg,[sky]", "line 6: a path, a list"),
-        ("images/5.jpg,sky,train", "line 6: a path, a list"),
+        ("images/5.jpg,[sky]", "line 6: expected a path, a list"),
+        ("images/5.jpg,sky,train", "line 6: expected a path, a list"),
         (",[sky],train", "line 6: no image path"),
         ("images/1.jpg,[zebra],train", "listed twice"),
         ('images/5.jpg,"[sky,train', "not CSV"),
@@ -68,7 +68,7 @@ def test_rows_that_do_not_fit_say_where(data, row, says):
         load_table(data)
 
 
-def test_a_split_that_is_not_there_names_those_that_are(data):
+def test_a_missing_split_lists_those_that_exist(data):
     with pytest.raises(DataError, match=r"'test'.*train \(2\), val \(2\)"):
         load_table(data, split="test")
 

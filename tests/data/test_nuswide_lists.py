@@ -1,4 +1,4 @@
-"""NUS-WIDE's own lists: the parts, the images without a concept, and files that do not fit together."""
+"""NUS-WIDE's original lists: the splits, the images without a concept, and files that do not fit together."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def nus(tmp_path: Path) -> Path:
     return root
 
 
-def test_images_without_a_concept_are_left_out_as_in_papers(nus):
+def test_images_without_a_concept_are_dropped_as_in_papers(nus):
     table = load_table(f"{nus}#train")
     assert table.classes == ("sky", "water")
     assert table.images == ["actor/1.jpg", "sky/2.jpg"]
@@ -38,7 +38,7 @@ def test_images_without_a_concept_are_left_out_as_in_papers(nus):
     assert table.known(slice(None)).all()
 
 
-def test_they_are_kept_if_asked_for(nus):
+def test_images_without_a_concept_are_kept_on_request(nus):
     table = load_table(nus, split="test", unannotated="keep", images=nus / "Flickr")
     assert table.images == ["sea/4.jpg", "sea/5.jpg"]
     assert table.targets(slice(None)).tolist() == [[0, 0], [1, 1]]
@@ -52,7 +52,7 @@ def test_classes_may_be_put_in_another_order(nus):
     assert load_table(nus, split="train", classes=["water", "sky"]).targets([0]).tolist() == [[0, 1]]
 
 
-def test_lists_that_lie_a_folder_deeper_are_found(nus):
+def test_lists_one_folder_deeper_are_found(nus):
     (nus / "ImageList").rename(nus / "lists")
     (nus / "ImageList").mkdir()
     (nus / "lists").rename(nus / "ImageList" / "ImageList")
@@ -68,7 +68,7 @@ def labels(nus: Path) -> Path:
     [
         (lambda nus: labels(nus).write_text("1\n0\n"), "2 labels for the 3 images"),
         (lambda nus: labels(nus).write_text("1\n0\n1\n1\n"), "more than 3 labels for the 3 images"),
-        (lambda nus: labels(nus).write_text("1\nyes\n1\n"), "line 2: found 'yes' where 0 or 1"),
+        (lambda nus: labels(nus).write_text("1\nyes\n1\n"), "line 2: expected 0 or 1, found 'yes'"),
         (
             lambda nus: (nus / "ImageList/TrainImagelist.txt").write_text("a.jpg\na.jpg\nb.jpg\n"),
             "is listed twice",
@@ -78,14 +78,14 @@ def labels(nus: Path) -> Path:
         (lambda nus: (nus / "Flickr/sky/2.jpg").unlink(), "images=FOLDER"),
     ],
 )
-def test_files_that_do_not_fit_are_refused_with_the_place(nus, harm, message):
+def test_files_that_do_not_fit_are_refused_with_their_line(nus, harm, message):
     harm(nus)
     with pytest.raises(DataError) as caught:
         load_table(nus, split="train")
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("choice", [{"split": "val"}, {"unannotated": "maybe"}])
-def test_choices_that_do_not_exist_are_refused(nus, choice):
+@pytest.mark.parametrize("option", [{"split": "val"}, {"unannotated": "maybe"}])
+def test_options_that_do_not_exist_are_refused(nus, option):
     with pytest.raises(DataError, match=r"found '(val|maybe)'"):
-        load_table(nus, **choice)
+        load_table(nus, **option)

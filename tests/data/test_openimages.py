@@ -1,4 +1,4 @@
-"""Open Images' own files: who said what of which label, and that nobody's word is no word."""
+"""Open Images' original files: who labelled what, and that a missing label is unknown."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def pairs(table) -> dict[tuple[str, str], str]:
-    """What a table says, pair by pair, unknown ones left out."""
+    """The known pairs of a table."""
     rows = range(len(table))
     targets, known = table.targets(rows), table.known(rows)
     return {
@@ -51,27 +51,27 @@ def pairs(table) -> dict[tuple[str, str], str]:
     }
 
 
-def test_training_takes_what_people_say_and_where_they_are_silent_what_networks_are_sure_of(folder):
+def test_training_takes_peoples_labels_and_elsewhere_those_networks_are_sure_of(folder):
     table = load_table(folder / "oidv6-train-annotations-human-imagelabels.csv")
     assert table.classes == ("Jaguar (/m/jaguar1)", "Cat", "Dog, domestic", "Jaguar (/m/jaguar2)")
     assert table.root == folder / "train"
     assert table.unlisted == "unknown"
     assert pairs(table) == {
         ("a1.jpg", "Cat"): "yes",
-        ("a1.jpg", "Dog, domestic"): "no",  # people looked, so the network is not heard
+        ("a1.jpg", "Dog, domestic"): "no",  # people judged it, so the network is ignored
         ("a1.jpg", "Jaguar (/m/jaguar1)"): "yes",
         ("b2.jpg", "Dog, domestic"): "yes",  # one of two people saw it
         ("c3.jpg", "Cat"): "yes",
     }
 
 
-def test_only_pairs_that_people_looked_at_are_scored(folder):
+def test_only_pairs_judged_by_people_are_scored(folder):
     table = load_table(folder / "validation-annotations-human-imagelabels.csv")
     assert table.images == ["a1.jpg", "b2.jpg"]
     assert set(pairs(table)) == {("a1.jpg", "Cat"), ("a1.jpg", "Dog, domestic"), ("b2.jpg", "Dog, domestic")}
 
 
-def test_networks_are_heard_as_asked(folder):
+def test_the_machine_option_decides_whether_networks_labels_are_read(folder):
     path = folder / "oidv6-train-annotations-human-imagelabels.csv"
     assert ("c3.jpg", "Cat") not in pairs(load_table(path, machine="never"))
     surer = pairs(load_table(path, min_confidence="0.75"))
@@ -92,15 +92,15 @@ def test_without_a_list_of_trainable_labels_all_are_read_and_without_names_by_th
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("a1,verification,/m/cat,0.5\n", "line 2: people say 1 or 0"),
-        ("a1,verification,/m/cat,2\n", "line 2: the id of an image, a label and a confidence from 0 to 1"),
-        ("a1,verification,/m/cat,nan\n", "line 2: the id of an image, a label and a confidence from 0 to 1"),
-        ("a1,/m/cat,1\n", "line 2: ImageID, Source, LabelName, Confidence are expected"),
-        ("../../a1,verification,/m/cat,1\n", "line 2: the id of an image"),
+        ("a1,verification,/m/cat,0.5\n", "line 2: people's labels are 1 or 0"),
+        ("a1,verification,/m/cat,2\n", "line 2: expected an image id, a label and a confidence from 0 to 1"),
+        ("a1,verification,/m/cat,nan\n", "line 2: expected an image id, a label and a confidence from 0 to 1"),
+        ("a1,/m/cat,1\n", "line 2: expected ImageID, Source, LabelName, Confidence"),
+        ("../../a1,verification,/m/cat,1\n", "line 2: expected an image id"),
         ("a1,verification,/m/strange,1\n", "no row has a label that can be trained"),
     ],
 )
-def test_rows_that_say_nothing_sensible_are_refused_with_the_line(folder, row, message):
+def test_invalid_rows_are_refused_with_their_line(folder, row, message):
     path = folder / "validation-annotations-human-imagelabels.csv"
     path.write_text("ImageID,Source,LabelName,Confidence\n" + row)
     with pytest.raises(DataError) as caught:
@@ -108,13 +108,13 @@ def test_rows_that_say_nothing_sensible_are_refused_with_the_line(folder, row, m
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("choice", [{"machine": "sometimes"}, {"min_confidence": "much"}, {"min_confidence": 0}])
-def test_choices_that_do_not_exist_are_refused(folder, choice):
+@pytest.mark.parametrize("option", [{"machine": "sometimes"}, {"min_confidence": "much"}, {"min_confidence": 0}])
+def test_options_that_do_not_exist_are_refused(folder, option):
     with pytest.raises(DataError, match="found"):
-        load_table(folder / "validation-annotations-human-imagelabels.csv", **choice)
+        load_table(folder / "validation-annotations-human-imagelabels.csv", **option)
 
 
-def test_images_that_are_nowhere_are_asked_for(folder):
+def test_missing_images_name_the_option_to_give(folder):
     (folder / "train" / "a1.jpg").unlink()
     with pytest.raises(DataError, match="images=FOLDER"):
         load_table(folder / "oidv6-train-annotations-human-imagelabels.csv")

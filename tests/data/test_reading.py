@@ -1,4 +1,4 @@
-"""Many pictures are read in order, ahead of time, and one that cannot be read is reported in its place."""
+"""Many pictures are read in order, ahead of time, and one that cannot be read is reported with its index."""
 
 import io
 import threading
@@ -29,11 +29,11 @@ def pictures(tmp_path: Path) -> list[Path]:
 
 
 def collect(sources, **options):
-    """All batches as one: places, pixels and errors."""
+    """All batches as one: indices, pixels and errors."""
     batches = list(read_pictures(sources, PREPROCESS, **options))
-    places = [place for batch in batches for place in batch.places]
+    indices = [index for batch in batches for index in batch.indices]
     pixels = np.concatenate([batch.pixels for batch in batches])
-    return places, pixels, [entry for batch in batches for entry in batch.errors]
+    return indices, pixels, [entry for batch in batches for entry in batch.errors]
 
 
 def expected(paths):
@@ -43,8 +43,8 @@ def expected(paths):
 @pytest.mark.parametrize("threads", [0, 1, 3])
 @pytest.mark.parametrize("batch_size", [1, 3, 10, 64])
 def test_pictures_come_in_order_whatever_the_batch_and_the_threads(pictures, batch_size, threads):
-    places, pixels, errors = collect(pictures, batch_size=batch_size, threads=threads)
-    assert places == list(range(10))
+    indices, pixels, errors = collect(pictures, batch_size=batch_size, threads=threads)
+    assert indices == list(range(10))
     assert not errors
     np.testing.assert_array_equal(pixels, expected(pictures))
 
@@ -57,29 +57,29 @@ def test_paths_bytes_and_images_give_the_same_pixels(pictures):
         np.testing.assert_array_equal(row, pixels[0])
 
 
-def test_an_unreadable_picture_is_reported_in_its_place_and_not_replaced(pictures):
+def test_an_unreadable_picture_is_reported_with_its_index_and_not_replaced(pictures):
     pictures[3].write_bytes(b"no picture")
     pictures[7].unlink()
-    places, pixels, errors = collect(pictures, batch_size=4)
-    assert places == [0, 1, 2, 4, 5, 6, 8, 9]
-    assert [(place, error.reason) for place, error in errors] == [(3, "format"), (7, "missing")]
+    indices, pixels, errors = collect(pictures, batch_size=4)
+    assert indices == [0, 1, 2, 4, 5, 6, 8, 9]
+    assert [(index, error.reason) for index, error in errors] == [(3, "format"), (7, "missing")]
     assert errors[0][1].path == str(pictures[3])
-    np.testing.assert_array_equal(pixels, expected([pictures[place] for place in places]))
+    np.testing.assert_array_equal(pixels, expected([pictures[index] for index in indices]))
 
 
 def test_a_batch_of_nothing_but_unreadable_pictures_is_empty_and_shaped(tmp_path):
     (batch,) = read_pictures([tmp_path / "a.png", tmp_path / "b.png"], PREPROCESS)
     assert batch.pixels.shape == (0, 32, 32, 3)
-    assert [place for place, _ in batch.errors] == [0, 1]
+    assert [index for index, _ in batch.errors] == [0, 1]
 
 
 def test_no_sources_give_no_batches():
     assert list(read_pictures([], PREPROCESS)) == []
 
 
-def test_an_augmentation_is_drawn_by_place_whatever_the_batches(pictures):
+def test_an_augmentation_is_drawn_by_index_whatever_the_batches(pictures):
     def augmented(augmentation, **options):
-        draw = np.random.default_rng  # of the place
+        draw = np.random.default_rng  # of the index
         batches = list(
             work_on_pictures(pictures, PREPROCESS, lambda batch: batch, augmentation=augmentation, draw=draw, **options)
         )
@@ -91,8 +91,8 @@ def test_an_augmentation_is_drawn_by_place_whatever_the_batches(pictures):
     once = augmented(cropping, batch_size=3, threads=1)
     np.testing.assert_array_equal(once, augmented(cropping, batch_size=4, threads=3))
     ours = [
-        augment(open_image(path), PREPROCESS, cropping, np.random.default_rng(place))
-        for place, path in enumerate(pictures)
+        augment(open_image(path), PREPROCESS, cropping, np.random.default_rng(index))
+        for index, path in enumerate(pictures)
     ]
     np.testing.assert_array_equal(once, np.stack(ours))
 
@@ -145,11 +145,11 @@ def test_a_fault_in_the_sources_reaches_the_caller(pictures):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_work_is_done_in_the_reading_threads_and_given_in_order(pictures, threads):
     def work(batch):
-        time.sleep(0.01 * (len(pictures) - batch.places[0]) / len(pictures))  # the first takes longest
-        return threading.current_thread().name, batch.places
+        time.sleep(0.01 * (len(pictures) - batch.indices[0]) / len(pictures))  # the first takes longest
+        return threading.current_thread().name, batch.indices
 
     done = list(work_on_pictures(pictures, PREPROCESS, work, batch_size=2, threads=threads))
-    assert [place for _, places in done for place in places] == list(range(10))
+    assert [index for _, indices in done for index in indices] == list(range(10))
     names = {name for name, _ in done}
     assert len(names) == threads
     assert all(name.startswith("tagloom-read") for name in names)

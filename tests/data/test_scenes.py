@@ -1,4 +1,4 @@
-"""The embedded data set: the same every time, and each knob does what it says."""
+"""The built-in data set: the same every time, and each setting does what it says."""
 
 import csv
 import json
@@ -10,19 +10,20 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from tagloom.data import scene_painting, scenes
 from tagloom.data.images import find_images
 from tagloom.data.scenes import (
-    COLOURS,
     MAX_OVERLAP,
     THEMES,
     THINGS,
     PlacedThing,
     SceneSettings,
     draw_scene,
+    drawing,
+    painting,
     scene_classes,
     unseen_pairs,
     write_scenes,
+    writing,
 )
 from tagloom.errors import DataError, RecipeError
 
@@ -51,11 +52,11 @@ def test_every_thing_is_drawn_in_its_box_in_its_colour_and_never_twice_alike(thi
     rng = np.random.default_rng(0)
     looks = set()
     for _ in range(5):
-        drawn = scene_painting.sketch(thing, rng)
+        drawn = painting.sketch(thing, rng)
         assert max(drawn.width, drawn.height) == pytest.approx(1)
         assert min(drawn.width, drawn.height) > 0.15
         canvas = Image.new("RGB", (200, 200), (1, 255, 1))
-        scene_painting.paint(ImageDraw.Draw(canvas), drawn, (200, 30, 180), None, np.array([100.0, 100.0]), 160)
+        painting.paint(ImageDraw.Draw(canvas), drawn, (200, 30, 180), None, np.array([100.0, 100.0]), 160)
         pixels = np.asarray(canvas)
         inked = (pixels != (1, 255, 1)).any(axis=2)
         rows, columns = np.flatnonzero(inked.any(axis=1)), np.flatnonzero(inked.any(axis=0))
@@ -71,19 +72,19 @@ def test_outlines_always_show_what_has_the_colour_of_its_backdrop() -> None:
     rng = np.random.default_rng(0)
     for behind in ((40, 40, 44), (130, 130, 130), (240, 240, 240)):
         for _ in range(20):
-            outline = scene_painting.outline_for(behind, behind, rng)
+            outline = painting.outline_for(behind, behind, rng)
             assert outline is not None
             assert np.abs(np.subtract(outline, behind)).sum() > 250
 
 
 def test_all_six_patterns_of_backdrop_come_and_mix_from_none_to_all() -> None:
     rng = np.random.default_rng(0)
-    for pattern in scene_painting._PATTERNS:
+    for pattern in painting._PATTERNS:
         weights = pattern(50, rng)
         assert weights.shape == (50, 50)
         assert 0 <= weights.min() <= weights.max() <= 1
         assert weights.max() > 0.7
-        assert (weights.min() < 0.3) == (pattern is not scene_painting._plain)
+        assert (weights.min() < 0.3) == (pattern is not painting._plain)
 
 
 # Determinism
@@ -100,10 +101,10 @@ def test_a_scene_depends_on_seed_index_and_settings_and_on_nothing_else() -> Non
     assert len({image.tobytes() for image, _ in [first[0], *different]}) == 4
 
 
-# The knobs
+# The settings
 
 
-def test_pictures_hold_as_many_things_as_asked_all_different() -> None:
+def test_pictures_show_the_number_of_things_asked_for_all_different() -> None:
     pictures = things_of(150, replace(SMALL, things_per_picture=(2, 4)))
     counts = [len(things) for things in pictures]
     assert set(counts) == {2, 3, 4}
@@ -149,12 +150,12 @@ def share_of_kin(pictures: list[list[PlacedThing]]) -> float:
     return float(np.mean(pairs))
 
 
-def test_the_co_occurrence_knob_goes_from_independent_to_themes() -> None:
+def test_the_co_occurrence_setting_goes_from_independent_to_themes() -> None:
     # Only what is chosen matters here, so nothing is drawn: far more pictures in far less time.
     def chosen(co_occurrence: float) -> list[list[PlacedThing]]:
         settings = SceneSettings(co_occurrence=co_occurrence, things_per_picture=(3, 3))
         return [
-            [PlacedThing(name, "red", (0, 0, 1, 1), 0.1) for name in scenes._choose_things(settings, rng)]
+            [PlacedThing(name, "red", (0, 0, 1, 1), 0.1) for name in drawing._choose_things(settings, rng)]
             for rng in map(np.random.default_rng, range(1500))
         ]
 
@@ -164,7 +165,7 @@ def test_the_co_occurrence_knob_goes_from_independent_to_themes() -> None:
     assert independent + 0.15 < half < full - 0.4
     names = [thing.name for things in chosen(0.6) for thing in things]
     frequency = np.array([names.count(thing) for thing in THINGS]) / 1500
-    assert np.abs(frequency - 3 / 24).max() < 0.035  # themes plant company, not rarity
+    assert np.abs(frequency - 3 / 24).max() < 0.035  # themes make things co-occur, not rare
 
 
 def test_drawn_pictures_show_the_co_occurrence_that_was_planted() -> None:
@@ -179,7 +180,7 @@ def test_unseen_pairs_are_the_share_asked_for_and_leave_every_thing_some_colour(
     left_out = unseen_pairs(seed, share)
     assert len(left_out) / 192 == pytest.approx(share, abs=1 / 192)
     for thing in THINGS:
-        assert sum(pair[1] == thing for pair in left_out) <= len(COLOURS) - 2
+        assert sum(pair[1] == thing for pair in left_out) <= len(painting.COLOURS) - 2
 
 
 def test_unseen_pairs_are_never_drawn_and_others_are() -> None:
@@ -237,7 +238,7 @@ def test_a_written_folder_holds_what_was_drawn(tmp_path: Path) -> None:
     assert len(find_images(folder)) == 12
 
 
-def test_the_length_of_one_split_does_not_move_another(tmp_path: Path) -> None:
+def test_the_length_of_one_split_does_not_change_another(tmp_path: Path) -> None:
     short = write_scenes(tmp_path / "short", train=1, val=2, test=1, settings=SMALL)
     long = write_scenes(tmp_path / "long", train=4, val=2, test=1, settings=SMALL)
     for name in ("val.csv", "test.csv", "test_broken.csv"):
@@ -248,7 +249,7 @@ def test_the_length_of_one_split_does_not_move_another(tmp_path: Path) -> None:
 
 def test_test_files_show_all_pairs_and_the_broken_one_no_themes(tmp_path: Path) -> None:
     settings = replace(SMALL, co_occurrence=1.0, unseen=0.5, things_per_picture=(3, 3))
-    assert scenes._for_split(settings, "train") == scenes._for_split(settings, "val") == settings
+    assert writing._for_split(settings, "train") == writing._for_split(settings, "val") == settings
     folder = write_scenes(tmp_path / "set", train=30, val=0, test=30, settings=settings)
     left_out = {f"{colour} {thing}" for colour, thing in unseen_pairs(0, 0.5)}
     boxes = [json.loads(line) for line in (folder / "boxes.jsonl").read_text().splitlines()]

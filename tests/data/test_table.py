@@ -33,7 +33,7 @@ def pair_kinds(draw):
 
 
 @given(pair_kinds(), st.sampled_from(["negative", "unknown"]))
-def test_positive_negative_and_unknown_are_told_apart_whichever_is_unlisted(kinds, unlisted):
+def test_positive_negative_and_unknown_are_distinguished_whichever_is_unlisted(kinds, unlisted):
     table = make_table(kinds == 1, kinds == (-1 if unlisted == "negative" else 0), unlisted)
     everything = slice(None)
     np.testing.assert_array_equal(table.targets(everything), kinds == 1)
@@ -80,7 +80,7 @@ def test_a_path_starts_from_the_root_unless_it_is_absolute():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"classes": ("a", "a")}, "come twice: a"),
+        ({"classes": ("a", "a")}, "occur twice: a"),
         ({"classes": ("a", "")}, "class 2 has an empty name"),
         ({"images": ["one.jpg"]}, "1 images x 2 classes"),
         ({"positive": csr_array(np.zeros((2, 3), dtype=bool))}, "positive must be"),
@@ -101,7 +101,7 @@ def test_a_table_that_contradicts_itself_is_refused(change, message):
         LabelTable(**{**sound, **change})
 
 
-def test_doubled_and_false_entries_do_not_count_as_pairs():
+def test_duplicate_and_false_entries_do_not_count_as_pairs():
     doubled = csr_array((np.array([True, True, False]), np.array([0, 0, 1]), np.array([0, 3])), shape=(1, 2))
     table = LabelTable(Path(), ["a.jpg"], ("a", "b"), doubled)
     assert table.positive.nnz == 1
@@ -110,7 +110,7 @@ def test_doubled_and_false_entries_do_not_count_as_pairs():
 
 @settings(deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(0.05, 0.95), st.integers(2, 60))
-def test_a_split_parts_every_image_once_and_keeps_to_the_fraction(seed, fraction, count):
+def test_a_split_uses_every_image_once_and_keeps_to_the_fraction(seed, fraction, count):
     rng = np.random.default_rng(seed)
     table = make_table(rng.random((count, 7)) < 0.2)
     first, second = table.split(fraction, seed)
@@ -146,7 +146,7 @@ def test_a_split_keeps_shares_better_than_chance_does():
         assert deviation(rows) < 0.5 * deviation(rng.permutation(1000)[:100])
 
 
-def test_a_split_hangs_on_its_seed_alone():
+def test_a_split_depends_only_on_its_seed():
     table = make_table(np.random.default_rng(0).random((50, 5)) < 0.3)
     assert table.split(0.3, 7)[1].images == table.split(0.3, 7)[1].images
     assert table.split(0.3, 7)[1].images != table.split(0.3, 8)[1].images
@@ -183,15 +183,15 @@ def test_classes_that_do_not_fit_are_named_with_the_nearest():
     table = make_table([[1, 1]], classes=("dog", "cat"))
     with pytest.raises(DataError, match=r"'dog' is not one of the 2 classes. Nearest: 'dogs'. The classes .* tagger"):
         table.with_classes(["cat", "dogs"])
-    with pytest.raises(DataError, match=r"'dog' is not one of the 1 classes. Nor are 1 more of its labels"):
+    with pytest.raises(DataError, match=r"'dog' is not one of the 1 classes. Neither are 1 more of its labels"):
         table.with_classes(["bird"])
-    with pytest.raises(DataError, match="on_extra is 'error' or 'drop', found 'keep'"):
+    with pytest.raises(DataError, match="on_extra must be 'error' or 'drop', found 'keep'"):
         table.with_classes(["cat", "dog"], on_extra="keep")
     with pytest.raises(DataError, match="no class 'bird'"):
         table.with_classes(["cat", "dog", "bird"], on_missing="error")
     with pytest.raises(DataError, match="found 'drop'"):
         table.with_classes(["cat", "dog", "bird"], on_missing="drop")
-    with pytest.raises(DataError, match="come twice: cat"):
+    with pytest.raises(DataError, match="occur twice: cat"):
         table.with_classes(["cat", "dog", "cat"])
 
 

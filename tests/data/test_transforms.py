@@ -123,7 +123,7 @@ def test_augmenting_leaves_the_picture_as_it_was() -> None:
     assert np.array_equal(image, photo(40, 40))
 
 
-def test_flips_come_as_often_as_asked() -> None:
+def test_flips_have_the_probability_asked_for() -> None:
     preprocess, image = Preprocess(size=32), photo()
     still = prepare(image, preprocess)
     mirrored = 0
@@ -135,7 +135,7 @@ def test_flips_come_as_often_as_asked() -> None:
     assert 70 <= mirrored <= 130
 
 
-def test_cutout_blots_out_at_most_the_square_asked_for_in_one_colour() -> None:
+def test_cutout_covers_at_most_the_square_asked_for_in_one_colour() -> None:
     preprocess, image = Preprocess(size=64), photo()
     still = prepare(image, preprocess)
     full = 0
@@ -148,7 +148,7 @@ def test_cutout_blots_out_at_most_the_square_asked_for_in_one_colour() -> None:
         assert 1 <= width <= 33
         assert len(np.unique(pixels[changed], axis=0)) == 1
         full += height >= 31 and width >= 31
-    assert 10 <= full <= 45  # the centre lies in the inner quarter of the picture
+    assert 10 <= full <= 45  # the centre is in the inner quarter of the picture
 
 
 def test_random_crops_keep_a_share_of_the_area_within_the_scale() -> None:
@@ -174,7 +174,7 @@ def test_operations_of_no_strength_change_nothing_but_the_two_that_have_none() -
     assert changed == [1, 2]  # autocontrast, equalize
 
 
-def test_every_operation_but_identity_changes_a_picture_and_keeps_its_form() -> None:
+def test_every_operation_but_identity_changes_a_picture_and_keeps_its_shape() -> None:
     image = dull_photo()
     for number, operation in enumerate(transforms._OPERATIONS):
         for strength in (-1.0, -0.5, 0.5, 1.0):
@@ -201,7 +201,7 @@ def test_translation_moves_by_the_share_asked_for() -> None:
     assert np.argwhere(moved == 255).tolist() == [[59, 50]]
 
 
-# Settings from strangers
+# Untrusted settings
 
 
 @pytest.mark.parametrize(

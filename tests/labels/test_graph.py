@@ -12,7 +12,7 @@ from tagloom.labels.graph import affinity, nearness, partition, random_partition
 BLOCKS = (9, 6, 4)
 """Sizes of the planted blocks: unequal, so that cutting into equal parts would not find them."""
 ROLES = 3
-"""Labels of one role never meet, in whatever block they are."""
+"""Labels of one role never co-occur, in any block."""
 BLOCK_OF = np.repeat(np.arange(len(BLOCKS)), BLOCKS)
 ROLE_OF = np.concatenate([np.arange(size) % ROLES for size in BLOCKS])
 
@@ -56,7 +56,7 @@ def test_the_co_graph_finds_planted_blocks_of_unequal_size(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_dis_graph_cuts_across_the_blocks_and_puts_together_what_never_meets(seed):
+def test_the_dis_graph_cuts_across_the_blocks_and_joins_what_never_co_occurs(seed):
     parts = partition(planted(seed=seed), k=3, kind="dis", seed=seed)
     assert parts == members(ROLE_OF)
     assert all(set(BLOCK_OF[part]) == {0, 1, 2} for part in parts)
@@ -90,7 +90,7 @@ def test_the_same_seed_gives_the_same_parts_and_every_label_is_in_one(kind):
 
 
 @pytest.mark.parametrize("kind", ["co", "dis"])
-def test_labels_without_company_or_images_are_parted_too(kind):
+def test_labels_without_co_occurrence_or_images_are_split_too(kind):
     labels = planted()
     labels = np.hstack([labels, np.zeros((len(labels), 2), np.uint8)])  # two labels that no image has
     labels = np.vstack([labels, np.eye(21, dtype=np.uint8)[19:20]])  # now one of them has an image, of its own
@@ -128,7 +128,7 @@ def test_blocks_are_near_inside_and_far_between():
     assert np.diag(found).min() > between.max()
 
 
-def test_a_number_of_parts_that_cannot_be_is_refused():
+def test_an_impossible_number_of_parts_is_refused():
     with pytest.raises(RecipeError, match="from 1 to 19"):
         partition(planted(), k=20)
     with pytest.raises(RecipeError, match="from 1 to 4"):

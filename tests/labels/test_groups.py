@@ -40,7 +40,7 @@ def test_with_a_query_per_class_query_k_serves_class_k() -> None:
     assert partition(9, 9, "random") == [[number] for number in range(9)]
 
 
-def test_a_given_partition_is_taken_as_it_is() -> None:
+def test_given_groups_are_used_as_they_are() -> None:
     given_groups = [[4, 0], [2], [1, 3]]
     assert partition(5, grouping=given_groups) == given_groups
     assert partition(5, 3, tuple(map(tuple, given_groups))) == given_groups
@@ -51,16 +51,16 @@ def test_a_given_partition_is_taken_as_it_is() -> None:
     [
         ([[0, 1], [1, 2]], "class 1 is in group 0 and again in group 1"),
         ([[0, 1], []], "group 1 of grouping is empty"),
-        ([[0], [2]], "1 classes are in no group of grouping, first class 1"),
-        ([[0, 1], [3]], "group 1 of grouping holds 3"),
-        ([[0, 1], [-1]], "holds -1"),
-        ([[0, 1], [True]], "holds True"),
-        ([[0, 1], ["cat"]], "holds 'cat'"),
+        ([[0], [2]], "1 classes are in no group of grouping: 1"),
+        ([[0, 1], [3]], "group 1 of grouping contains 3"),
+        ([[0, 1], [-1]], "contains -1"),
+        ([[0, 1], [True]], "contains True"),
+        ([[0, 1], ["cat"]], "contains 'cat'"),
         ([0, 1, 2], "list of lists"),
         ("by-colour", "Known: consecutive, random"),
     ],
 )
-def test_what_is_no_partition_is_refused(grouping: str | Sequence[Sequence[int]], says: str) -> None:
+def test_an_invalid_grouping_is_refused(grouping: str | Sequence[Sequence[int]], says: str) -> None:
     with pytest.raises(RecipeError, match=says):
         partition(3, grouping=grouping)
 
@@ -71,6 +71,6 @@ def test_more_groups_than_classes_or_none_at_all_are_refused(groups: int) -> Non
         partition(3, groups)
 
 
-def test_a_count_that_contradicts_the_partition_is_refused() -> None:
-    with pytest.raises(RecipeError, match="leave groups out"):
+def test_a_count_that_contradicts_the_groups_is_refused() -> None:
+    with pytest.raises(RecipeError, match="remove groups"):
         partition(3, 2, [[0], [1], [2]])

@@ -57,7 +57,7 @@ def test_labels_to_score_are_the_trained_ones_and_those_of_the_file(tmp_path):
     ("content", "says"),
     [("dgo\n", "Nearest: 'dog'"), ("\n".join(CLASSES), "leaves 0 seen"), ("", "no class names")],
 )
-def test_lists_that_part_nothing_are_refused(tmp_path, content, says):
+def test_lists_that_split_nothing_are_refused(tmp_path, content, says):
     (tmp_path / "unseen.txt").write_text(content)
     with pytest.raises(DataError, match=says):
         read_split(str(tmp_path / "unseen.txt"), CLASSES)
@@ -66,14 +66,14 @@ def test_lists_that_part_nothing_are_refused(tmp_path, content, says):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ("random:5", "one at least must be left"),
+        ("random:5", "at least one must remain"),
         ("random:two", "random:COUNT"),
         ("random:2:x", "random:COUNT"),
         ("random:0", "0 unseen"),
         ("nowhere.txt", "no such file"),
     ],
 )
-def test_splits_that_are_none_say_what_one_is(given, says):
+def test_an_invalid_split_says_what_a_split_is(given, says):
     with pytest.raises(DataError, match=says):
         read_split(given, CLASSES)
 

@@ -273,7 +273,7 @@ def test_what_a_base_reports_is_not_reported_of_what_lies_on_it(tmp_path):
         ("reports: {mAP: 88.0}", "say where the figures stand"),
         ("reports: {map: 88.0, source: here}", "did you mean 'mAP'"),
         ("reports: {mAP: many, source: here}", "a number of percent"),
-        ("distill: {k: 5, teacher_epochs: 0}", "teacher epochs (0)"),
+        ("distill: {k: 5, teacher_epochs: 0}", "teacher_epochs is 0"),
         ("distill: {teacher_epochs: 2, kinds: [cow]}", "did you mean 'co'"),
         ("backbone: {drop_path: 1.5}", "backbone.drop_path is 1.5"),
         ("augment: {repeats: 0}", "it must be a whole number"),

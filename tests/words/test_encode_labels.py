@@ -1,4 +1,4 @@
-"""Labels to vectors by the name of a source: scaled, kept on disk, and with clear words where it cannot be."""
+"""Labels to vectors by the name of a source: scaled, cached on disk, and with clear messages when it cannot be done."""
 
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
@@ -9,8 +9,8 @@ import pytest
 
 from tagloom.errors import MissingExtraError, TagloomError, WordError
 from tagloom.words import encode_labels, sources
-from tagloom.words.cache import MANY, KeptVectors
-from tagloom.words.sources import WordSource, open_source, place_of_source
+from tagloom.words.cache import MAX_FILES, VectorCache
+from tagloom.words.sources import WordSource, open_source, resolved_source
 from tagloom.words.vector_files import LabelVectors, write_vectors
 
 
@@ -27,7 +27,7 @@ def test_vectors_have_a_mean_square_of_one(glove_file):
     assert vectors.dtype == np.float32
 
 
-def test_labels_are_given_in_their_order_also_when_one_comes_twice(glove_file):
+def test_vectors_keep_the_order_of_labels_even_if_one_occurs_twice(glove_file):
     vectors = encode_labels(["fire", "dog", "fire"], str(glove_file))
     assert np.array_equal(vectors[0], vectors[2])
     assert not np.array_equal(vectors[0], vectors[1])
@@ -61,25 +61,25 @@ def test_a_cache_that_is_damaged_or_cannot_be_written_costs_only_time(glove_file
 
 
 def test_many_small_files_of_a_cache_become_one_and_lose_nothing(tmp_path):
-    kept = KeptVectors(tmp_path, "source")
+    cache = VectorCache(tmp_path, "source")
     for number in range(100):
-        kept.add([f"label {number}"], np.float32([[number, 1]]))
-        assert len(list(tmp_path.rglob("*"))) <= 1 + MANY
-    found = kept.find([f"label {number}" for number in range(100)])
+        cache.add([f"label {number}"], np.float32([[number, 1]]))
+        assert len(list(tmp_path.rglob("*"))) <= 1 + MAX_FILES
+    found = cache.find([f"label {number}" for number in range(100)])
     assert {name: row.tolist() for name, row in found.items()} == {f"label {n}": [n, 1] for n in range(100)}
 
 
 def test_processes_that_merge_at_once_lose_nothing(tmp_path):
-    kept = KeptVectors(tmp_path, "source")
+    cache = VectorCache(tmp_path, "source")
 
     def add(worker: int) -> None:
         for number in range(50):
-            kept.add([f"{worker} {number}"], np.float32([[worker, number]]))
+            cache.add([f"{worker} {number}"], np.float32([[worker, number]]))
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(add, range(4)))
     wanted = [f"{worker} {number}" for worker in range(4) for number in range(50)]
-    assert set(kept.find(wanted)) == set(wanted)
+    assert set(cache.find(wanted)) == set(wanted)
 
 
 @pytest.mark.parametrize(("label", "says"), [("zero", "is zero"), (" ", "a label is empty"), ("cat", "'cat'")])
@@ -92,7 +92,7 @@ def test_given_vectors_are_found_by_label_and_missing_ones_named(tmp_path):
     path = tmp_path / "mine.safetensors"
     write_vectors(path, LabelVectors(("dog", "fire_hydrant"), np.float32([[1, 1], [2, -2]])))
     np.testing.assert_allclose(encode_labels(["fire hydrant"], str(path)), [[1, -1]])
-    with pytest.raises(WordError, match=r"no vector of 'dgo' \(nearest: 'dog'\)"):
+    with pytest.raises(WordError, match=r"no vector for 'dgo' \(nearest: 'dog'\)"):
         encode_labels(["dgo"], str(path))
 
 
@@ -100,13 +100,13 @@ def test_given_vectors_are_found_by_label_and_missing_ones_named(tmp_path):
     ("name", "says"),
     [
         ("wordlama", "did you mean 'wordllama'"),
-        ("", "unknown source of words"),
+        ("", "unknown source of word vectors"),
         ("missing.txt", "no such file"),
         ("missing.npz", "no such file"),
-        ("os.system", "unknown source of words"),
+        ("os.system", "unknown source of word vectors"),
     ],
 )
-def test_sources_that_are_none_are_refused_with_those_that_are(name, says):
+def test_an_unknown_source_is_refused_with_the_known_ones(name, says):
     with pytest.raises(WordError, match=says):
         open_source(name)
 
@@ -126,7 +126,7 @@ def test_what_is_not_installed_names_its_extra(name, extra, monkeypatch):
         encode_labels(["dog"], name)
 
 
-def test_a_folder_that_is_no_encoder_is_an_error_of_ours(tmp_path):
+def test_a_folder_without_an_encoder_gives_a_tagloom_error(tmp_path):
     (tmp_path / "encoder").mkdir()
     with pytest.raises(TagloomError):
         encode_labels(["dog"], str(tmp_path / "encoder"))
@@ -134,10 +134,10 @@ def test_a_folder_that_is_no_encoder_is_an_error_of_ours(tmp_path):
 
 def test_paths_are_written_so_that_they_are_found_from_anywhere(glove_file, monkeypatch):
     monkeypatch.chdir(glove_file.parent)
-    assert place_of_source("glove.txt") == str(glove_file.resolve())
-    assert place_of_source("wordllama") == "wordllama"
-    assert place_of_source("owner/name") == "owner/name"
-    assert place_of_source("") == ""
+    assert resolved_source("glove.txt") == str(glove_file.resolve())
+    assert resolved_source("wordllama") == "wordllama"
+    assert resolved_source("owner/name") == "owner/name"
+    assert resolved_source("") == ""
 
 
 @pytest.mark.parametrize(

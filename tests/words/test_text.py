@@ -1,4 +1,4 @@
-"""Text files of word vectors, as GloVe and fastText write them, and as careless hands do."""
+"""Text files of word vectors, as GloVe and fastText write them, and damaged ones."""
 
 import gzip
 from pathlib import Path
@@ -53,8 +53,8 @@ def test_words_that_are_missing_are_all_named_with_the_nearest_spelling(tmp_path
     assert str(path) in message
 
 
-def test_a_label_of_signs_alone_holds_no_word(tmp_path):
-    with pytest.raises(WordError, match="holds no word"):
+def test_a_label_of_punctuation_contains_no_word(tmp_path):
+    with pytest.raises(WordError, match="contains no word"):
         vectors(write(tmp_path), "!?")
 
 
@@ -63,16 +63,16 @@ def test_only_the_lines_that_are_needed_are_parsed(tmp_path):
     assert vectors(write(tmp_path, broken_elsewhere), "dog") == [[1, 0, 0]]
 
 
-def test_a_word_with_a_space_in_it_does_not_stand_for_its_first_part(tmp_path):
+def test_a_word_with_a_space_in_it_is_not_taken_for_its_first_word(tmp_path):
     assert vectors(write(tmp_path, "a 1 2\ndog show 5 6\ndog 3 4\n"), "dog") == [[3, 4]]
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("dog 1 2 3\ncat 1 2\n", "line 2: 3 numbers are expected"),
-        ("dog 1 2 3\ncat 1 nan 3\n", "line 2: 3 numbers are expected"),
-        ("dog 1 2 3\ncat 1 two 3\n", "line 2: 3 numbers are expected"),
+        ("dog 1 2 3\ncat 1 2\n", "line 2: expected 3 numbers"),
+        ("dog 1 2 3\ncat 1 nan 3\n", "line 2: expected 3 numbers"),
+        ("dog 1 2 3\ncat 1 two 3\n", "line 2: expected 3 numbers"),
         ("", "no vectors in it"),
         ("dog\n", "0 values after the first word"),
     ],
@@ -82,13 +82,13 @@ def test_damaged_files_say_where(tmp_path, content, says):
         vectors(write(tmp_path, content), "dog", "cat")
 
 
-def test_lines_beyond_all_measure_are_refused(tmp_path, monkeypatch):
+def test_lines_of_absurd_length_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(text, "MAX_LINE", 20)
     with pytest.raises(WordError, match="line 2: too long"):
         vectors(write(tmp_path, "dog 1 2\ncat " + "1 " * 50), "cat")
 
 
-def test_a_file_that_unpacks_without_end_is_left(tmp_path, monkeypatch):
+def test_a_file_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(text, "MAX_BYTES", 1000)
     with pytest.raises(WordError, match="too long"):
         vectors(write(tmp_path, "dog 1 2\n" * 1000, "bomb.txt.gz"), "cat")

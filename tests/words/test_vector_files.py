@@ -1,4 +1,4 @@
-"""Files of given vectors come back as they were written, and hostile ones are refused."""
+"""Files of labels and vectors are read back as they were written, and hostile ones are refused."""
 
 import json
 
@@ -39,12 +39,12 @@ def test_pickles_are_not_read(tmp_path):
     ("labels", "vectors", "says"),
     [
         (["dog"], np.zeros((2, 4), np.float32), "1 labels for 2 vectors"),
-        (["dog", "dog"], np.zeros((2, 4), np.float32), "there twice"),
+        (["dog", "dog"], np.zeros((2, 4), np.float32), "occurs twice"),
         (["dog", " "], np.zeros((2, 4), np.float32), "empty"),
         (["dog", 3], np.zeros((2, 4), np.float32), "empty"),
         (["dog", "cat"], np.zeros((2, 4), np.int32), "int32"),
-        (["dog"], np.zeros(4, np.float32), "wanted are rows"),
-        (["dog"], np.zeros((1, 0), np.float32), "wanted are rows"),
+        (["dog"], np.zeros(4, np.float32), "expected rows"),
+        (["dog"], np.zeros((1, 0), np.float32), "expected rows"),
     ],
 )
 def test_tables_that_do_not_fit_say_why(tmp_path, labels, vectors, says):
@@ -61,7 +61,7 @@ def test_labels_must_be_a_list(tmp_path, metadata):
 
 
 @pytest.mark.parametrize("name", ["w.safetensors", "w.npz"])
-def test_rubbish_and_missing_files_are_errors_of_ours(tmp_path, name):
+def test_damaged_and_missing_files_give_a_tagloom_error(tmp_path, name):
     with pytest.raises(WordError, match=name):
         read_vectors(tmp_path / name)
     (tmp_path / name).write_bytes(b"\x00" * 40)

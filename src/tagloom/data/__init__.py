@@ -1,6 +1,6 @@
-"""Pictures and their labels: tables, formats, safe decoding, transforms and drawn scenes.
+"""Images and their labels: tables, formats, safe decoding, transforms, audits and the built-in data set.
 
-The two names below load on first use, so that `import tagloom.data` costs nothing.
+The two names below are loaded on first use, so that `import tagloom.data` is cheap.
 """
 
 from importlib import import_module

@@ -1,7 +1,7 @@
-"""One safe way to open an image: whatever comes in, RGB pixels the right way up come out, or an `ImageError`.
+"""One safe way to open an image: whatever comes in, upright RGB pixels come out, or an `ImageError`.
 
-Files come from strangers. Only the formats below are tried, the size of the file and the pixels its header promises
-are capped before anything is decoded, a file that ends early is refused, and nothing global in Pillow is changed.
+Files come from strangers. Only the formats below are tried. The file size and the number of pixels in the header are
+capped before anything is decoded, a truncated file is refused, and nothing global in Pillow is changed.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from typing import BinaryIO
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-# Importing the plugins registers them, so that Pillow never loads its forty others to find one of ours.
+# Importing these plugins registers them, so that Pillow never loads its forty others.
 from PIL import (  # noqa: F401  isort: skip
     BmpImagePlugin,
     GifImagePlugin,
@@ -27,18 +27,18 @@ from PIL import (  # noqa: F401  isort: skip
 
 from tagloom.errors import DataError, ImageError
 
-# Pillow opens a multi-picture MPO, as some phones and cameras write them, through its JPEG plugin.
+# Pillow opens multi-picture MPO files, which some phones and cameras write, through its JPEG plugin.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".mpo"})
 
-# 89 million pixels, 340 MiB as Pillow keeps them: more than nearly every camera makes, and a few of them at once still
-# fit in a laptop. Pillow itself starts to warn at this number and refuses at twice it, so a caller can go up to there.
+# 89 million pixels, 340 MiB in Pillow: more than nearly every camera produces, and a few at once still fit in a
+# laptop. Pillow itself warns from this number and refuses from twice as many, so callers can go up to that.
 MAX_PIXELS = 256 * 2**20 // 3
 MAX_FILE_BYTES = 256 * 2**20
 
-# A progressive JPEG holds about ten scans. Each costs a pass over the whole picture and as little as ten bytes of file,
-# so a small file could keep a core busy for hours. A video appended to a photo holds the marker by chance, about once
-# in 64 KiB, which must not count.
+# A progressive JPEG has about ten scans. Each takes a pass over the whole picture and as little as ten bytes of file,
+# so a small file could keep a core busy for hours. A video appended to a photo contains the marker by chance, about
+# once in 64 KiB, which must not count.
 MAX_JPEG_SCANS = 64
 _SCAN_MARKER = b"\xff\xda"
 _BYTES_PER_CHANCE_MARKER = 2**14
@@ -62,21 +62,21 @@ def open_image(
     max_pixels: int = MAX_PIXELS,
     at_least: tuple[int, int] | None = None,
 ) -> Image.Image:
-    """Decode an image into RGB, upright as its EXIF orientation says, with transparency laid on white.
+    """Decode an image into RGB, rotated by its EXIF orientation, with transparent pixels on white.
 
-    Of an animation the first frame is taken. Greyscale deeper than 8 bits is scaled, not clipped.
+    An animation gives its first frame. Greyscale deeper than 8 bits is scaled, not clipped.
 
     Args:
-        source: A path, the bytes of a file, a binary stream, or an image that Pillow has opened already.
-        max_pixels: The most pixels the header may promise.
-        at_least: Width and height that are enough. A JPEG is then decoded at a half, a quarter or an eighth of its
-            size where that is no smaller than this, which is several times faster for large photos.
+        source: A path, the bytes of a file, a binary stream, or an image already opened by Pillow.
+        max_pixels: The most pixels that the header may give.
+        at_least: A width and height that are enough. A JPEG is then decoded at a half, a quarter or an eighth of its
+            size if that is no smaller, which is several times faster for large photos.
 
     Returns:
-        A new RGB image without metadata; `source` is left as it was.
+        A new RGB image without metadata; `source` is not changed.
 
     Raises:
-        ImageError: With `reason` missing, broken, oversized or format, whatever went wrong.
+        ImageError: Whatever went wrong, with `reason` missing, broken, oversized or format.
 
     >>> open_image(Image.new("L", (4, 3), 255)).getpixel((0, 0))
     (255, 255, 255)
@@ -90,7 +90,7 @@ def open_image(
     except ImageError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning, MemoryError) as error:
-        raise ImageError(name, "oversized", f"unfolds to more than Pillow or this machine allows ({error}).") from error
+        raise ImageError(name, "oversized", f"decodes to more than Pillow or this machine allows ({error}).") from error
     except UnidentifiedImageError as error:
         raise _unidentified(name, data) from error
     except Exception as error:  # Pillow's plugins raise two dozen types on hostile files, from struct.error to KeyError
@@ -98,13 +98,13 @@ def open_image(
 
 
 def find_images(folder: str | os.PathLike[str]) -> list[Path]:
-    """List the image files of a folder and its subfolders in sorted order, told by suffix.
+    """List the image files of a folder and its subfolders, recognised by suffix, in sorted order.
 
-    Whatever begins with a dot is left out, folders too, and links to folders are not followed, so there are no loops.
+    Files and folders that begin with a dot are skipped. Links to folders are not followed, so there are no loops.
     """
     root = Path(folder)
     if not root.is_dir():
-        raise DataError(f"{root}: no such folder. Give the folder that holds the images.")
+        raise DataError(f"{root}: no such folder. Give the folder that contains the images.")
     found = []
     for parent, folders, files in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -117,7 +117,7 @@ def find_images(folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def content_hash(path: str | os.PathLike[str]) -> str:
-    """Name a file by its bytes: BLAKE2b of 16 bytes, as 32 hexadecimal digits."""
+    """Hash the bytes of a file with BLAKE2b, as 32 hexadecimal digits."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         with Path(path).open("rb") as file:
@@ -133,14 +133,14 @@ def _image_name(image: Image.Image) -> str:
 
 
 def _read(source: str | os.PathLike[str] | bytes | BinaryIO) -> tuple[str, bytes]:
-    """Read a whole source, one byte beyond the cap at most. Gives its name for messages and its bytes."""
+    """Read a whole source, at most one byte beyond the cap. Return its name for messages, and its bytes."""
     if isinstance(source, bytes):
         name, data = "<bytes>", source
     elif isinstance(source, str | os.PathLike):
         name = os.fspath(source)
         try:
             mode = Path(source).stat().st_mode
-            if not stat.S_ISREG(mode):  # a pipe would wait for ever, a device would never end
+            if not stat.S_ISREG(mode):  # reading a pipe could wait forever, and a device may never end
                 kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
                 raise ImageError(name, "format", f"is {kind}. Give an image file.")
             with Path(source).open("rb") as file:
@@ -171,50 +171,50 @@ def _decode(data: bytes, name: str, max_pixels: int, at_least: tuple[int, int] |
         _check_claims(image, name, max_pixels)
         if image.format in ("JPEG", "MPO"):
             if data.count(_SCAN_MARKER) > MAX_JPEG_SCANS + len(data) // _BYTES_PER_CHANCE_MARKER:
-                raise ImageError(name, "oversized", f"is a JPEG of more than {MAX_JPEG_SCANS} scans. Save it anew.")
+                raise ImageError(name, "oversized", f"is a JPEG with more than {MAX_JPEG_SCANS} scans. Save it again.")
             if at_least is not None:
                 image.draft(None, at_least[::-1] if _orientation(image) in _SIDEWAYS else at_least)
         return _to_upright_rgb(image)
 
 
 def _check_claims(image: Image.Image, name: str, max_pixels: int) -> None:
-    """Refuse, before any pixel is decoded, what the header says is empty or too large."""
+    """Refuse an image that is empty or too large by its header, before any pixel is decoded."""
     width, height = image.size
     if width < 1 or height < 1:
         raise ImageError(name, "broken", f"has no pixels ({width} x {height}). Replace it.")
     pixels = width * height
-    if isinstance(image, TiffImagePlugin.TiffImageFile):  # a small TIFF may be cut from one enormous tile
+    if isinstance(image, TiffImagePlugin.TiffImageFile):  # a small TIFF may be a cut-out of one enormous tile
         tile = image.tag_v2.get(_TIFF_TILE_WIDTH, 1), image.tag_v2.get(_TIFF_TILE_HEIGHT, 1)
         pixels = max(pixels, tile[0] * tile[1])
     if pixels > max_pixels:
         raise ImageError(
-            name, "oversized", f"holds {pixels:,} pixels, more than the {max_pixels:,} allowed. Make it smaller."
+            name, "oversized", f"has {pixels:,} pixels, more than the {max_pixels:,} allowed. Make it smaller."
         )
 
 
 def _unidentified(name: str, data: bytes) -> ImageError:
-    """Tell a damaged image of a known format from something that is no image of ours."""
+    """Distinguish a damaged image of a known format from something that is not an image."""
     for known in FORMATS:
         accept = Image.OPEN[known][1]
         if accept is not None and accept(data[:16]) is True:
-            return ImageError(name, "broken", f"begins as {known} but its header is damaged. Replace it.")
+            return ImageError(name, "broken", f"begins like a {known} file, but its header is damaged. Replace it.")
     return ImageError(name, "format", f"is not an image in a format Tagloom reads ({', '.join(FORMATS)}).")
 
 
 def _orientation(image: Image.Image) -> int:
     try:
         return int(image.getexif().get(_EXIF_ORIENTATION, 1))
-    except Exception:  # noqa: BLE001  damaged metadata of any kind is no reason to refuse sound pixels
+    except Exception:  # noqa: BLE001  damaged metadata of any kind is no reason to refuse good pixels
         return 1
 
 
 def _to_upright_rgb(image: Image.Image) -> Image.Image:
     image.load()
-    orientation = _orientation(image)  # after loading: Pillow turns a TIFF by itself and then forgets its orientation
+    orientation = _orientation(image)  # after loading: Pillow rotates a TIFF itself and then drops its orientation
     rgb = _to_rgb(image)
     if orientation in _UPRIGHT:
         rgb = rgb.transpose(_UPRIGHT[orientation])
-    rgb.info = {}  # or the orientation would be applied again when the result is handed back in
+    rgb.info = {}  # or the orientation would be applied again if the result were opened again
     return rgb
 
 
@@ -224,7 +224,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
         return Image.fromarray(_to_eight_bits(image)).convert("RGB")
     if not image.has_transparency_data:
         return image.convert("RGB")
-    # Premultiplied greyscale converts only to its plain sibling.
+    # Premultiplied greyscale converts only to plain greyscale with alpha.
     layer = (image.convert("LA") if image.mode == "La" else image).convert("RGBA")
     page = Image.new("RGB", image.size, "white")
     page.paste(layer, mask=layer.getchannel("A"))
@@ -234,8 +234,8 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 def _to_eight_bits(image: Image.Image) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
     """Scale deep greyscale (H, W) to 0..255.
 
-    Integers are read on their file's own scale, 16 bits unless a TIFF says fewer; floats as 0..1, or as 0..255 if some
-    exceed 1. Values off that scale have no scale that anybody wrote down, so they are stretched from least to greatest.
+    Integers are read on the scale of their file, 16 bits unless a TIFF says fewer; floats as 0..1, or as 0..255 if some
+    exceed 1. Values outside have no documented scale, so they are stretched from minimum to maximum.
     """
     values = np.asarray(image)
     if image.mode == "F":

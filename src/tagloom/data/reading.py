@@ -1,4 +1,4 @@
-"""Reading many pictures at once: decoded and resized in threads, ahead of whoever computes on them."""
+"""Reading many pictures: decoding and resizing in threads, ahead of the computation that uses them."""
 
 import os
 from collections import deque
@@ -16,6 +16,7 @@ from tagloom.data.images import open_image
 from tagloom.data.transforms import augment, decode_size, prepare
 from tagloom.errors import DataError, ImageError
 from tagloom.recipe.pictures import Augment, Preprocess
+from tagloom.wording import listed_lines
 
 Source = str | os.PathLike[str] | bytes | Image.Image | NDArray[np.uint8]
 S = TypeVar("S", bound=Source)
@@ -24,15 +25,15 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class PictureBatch:
-    """Pictures that could be read, with the places they had in the input, and the errors of those that could not.
+    """The pictures that could be read, their indices in the input, and the errors of those that could not.
 
     Attributes:
-        places: Number of each picture in the input, in order.
-        pixels: uint8 (len(places), size, size, 3).
-        errors: The place of each unreadable picture and what is wrong with it.
+        indices: Index of each picture in the input, ascending.
+        pixels: uint8 (len(indices), size, size, 3).
+        errors: Index of each unreadable picture, and what is wrong with it.
     """
 
-    places: list[int]
+    indices: list[int]
     pixels: NDArray[np.uint8]
     errors: list[tuple[int, ImageError]]
 
@@ -46,8 +47,8 @@ def read_pictures(
         sources: Paths, encoded bytes, PIL images or uint8 arrays (H, W, 3); may be a generator.
         preprocess: Size and fit.
         batch_size: Pictures per batch, unreadable ones included.
-        threads: Decoding threads, of which each reads a batch. Pillow releases the interpreter lock, so threads do run
-            side by side.
+        threads: Number of decoding threads; each reads a batch. Pillow releases the interpreter lock, so threads do
+            run in parallel.
     """
     return work_on_pictures(sources, preprocess, lambda batch: batch, batch_size=batch_size, threads=threads)
 
@@ -62,39 +63,39 @@ def work_on_pictures(
     augmentation: Augment | None = None,
     draw: Callable[[int], np.random.Generator] = np.random.default_rng,
 ) -> Iterator[R]:
-    """As `read_pictures`, and in the same thread do something with each batch; give what came of it, in order.
+    """Read pictures as `read_pictures` does, and work on each batch in the thread that read it. Yield results in order.
 
-    Threads that each read and compute keep all cores busy where one that computes on all cores, beside others that
-    read, loses a quarter of the time to waiting.
+    Threads that each read and compute keep all cores busy. One thread that computes on all cores next to others that
+    read loses a quarter of the time to waiting.
 
     Args:
-        sources: As `read_pictures` takes them.
+        sources: See `read_pictures`.
         preprocess: Size and fit.
-        work: What is done with a batch.
+        work: Called with each batch.
         batch_size: Pictures per batch.
-        threads: Threads that read and work.
-        augmentation: What is done to each picture; None for nothing.
-        draw: Gives the generator of the picture at a place in the input, where the augmentation leaves room for chance.
+        threads: Number of threads that read and work.
+        augmentation: How to augment each picture; None for no augmentation.
+        draw: Gives the random generator of the picture with this index, for the augmentation.
     """
     enough = decode_size(preprocess, augmentation)
 
-    def read(place: int, source: Source) -> NDArray[np.uint8] | ImageError:
+    def read(index: int, source: Source) -> NDArray[np.uint8] | ImageError:
         try:
             image = open_image(_picture(source), at_least=enough)
         except ImageError as error:
             return error
         if augmentation is None:
             return prepare(image, preprocess)
-        return augment(image, preprocess, augmentation, draw(place))
+        return augment(image, preprocess, augmentation, draw(index))
 
     def do(first: int, chunk: list[Source]) -> R:
-        results = [(place, read(place, source)) for place, source in enumerate(chunk, first)]
-        good = [(place, pixels) for place, pixels in results if isinstance(pixels, np.ndarray)]
+        results = [(index, read(index, source)) for index, source in enumerate(chunk, first)]
+        good = [(index, pixels) for index, pixels in results if isinstance(pixels, np.ndarray)]
         return work(
             PictureBatch(
-                places=[place for place, _ in good],
+                indices=[index for index, _ in good],
                 pixels=_stack([pixels for _, pixels in good], preprocess.size),
-                errors=[(place, error) for place, error in results if isinstance(error, ImageError)],
+                errors=[(index, error) for index, error in results if isinstance(error, ImageError)],
             )
         )
 
@@ -119,32 +120,30 @@ def work_on_pictures(
 def check_broken(
     broken: list[tuple[int, ImageError]], count: int, allowed: float, source: str, to_allow_more: str
 ) -> None:
-    """Refuse to go on when too many images cannot be read, or all: then it is not the images that are wrong.
+    """Refuse to continue if too many images, or all of them, cannot be read: then something else is wrong.
 
     Args:
-        broken: Rows of the table whose image cannot be read, and why.
-        count: Rows of the table.
-        allowed: The share of them that may be unreadable.
+        broken: Rows of the table whose images cannot be read, and why.
+        count: Number of rows of the table.
+        allowed: The share of rows that may be unreadable.
         source: Names the table.
-        to_allow_more: What the user would write, where this is called from.
+        to_allow_more: What the user can write to allow more.
     """
     if len(broken) <= allowed * count and (len(broken) < count or not broken):
         return
-    shown = "\n  ".join(str(error) for _, error in broken[:5])
-    more = f"\n  … and {len(broken) - 5} more" if len(broken) > 5 else ""
     raise DataError(
         f"{source}: {len(broken)} of {count} images cannot be read, more than the allowed {allowed:.0%}:\n"
-        f"  {shown}{more}\n"
-        f"See them all with 'tagloom check'. Mend the paths or files, or allow more with {to_allow_more}"
+        f"{listed_lines((error for _, error in broken), most=5)}\n"
+        f"List them all with 'tagloom check'. Fix the paths or files, or allow more with {to_allow_more}"
     )
 
 
 def _picture(source: Source) -> str | os.PathLike[str] | bytes | Image.Image:
-    """Take an array of pixels for the picture that it is."""
+    """Turn an array of pixels into an image."""
     if not isinstance(source, np.ndarray):
         return source
     if source.dtype != np.uint8 or source.ndim != 3 or source.shape[2] != 3 or 0 in source.shape:
-        found = f"is {source.dtype} of shape {source.shape}; pixels are uint8 of shape (height, width, 3)."
+        found = f"is {source.dtype} of shape {source.shape}; it must be uint8 of shape (height, width, 3)."
         raise ImageError("an array", "format", found)
     return Image.fromarray(source)
 

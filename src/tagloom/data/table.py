@@ -1,4 +1,4 @@
-"""The label table: which labels each image has, does not have, or may have."""
+"""The label table: which pairs of image and class are positive, negative or unknown."""
 
 import hashlib
 from collections import Counter
@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
+from tagloom.data.options import check_option
 from tagloom.errors import DataError
+from tagloom.wording import listed
 
 Pairs: TypeAlias = "csr_array[np.bool_, tuple[int, int]]"
 Rows: TypeAlias = "slice | Sequence[int] | NDArray[np.integer] | NDArray[np.bool_]"
@@ -22,10 +24,10 @@ Task: TypeAlias = Literal["multi", "single"]
 
 @dataclass(frozen=True, eq=False)
 class LabelTable:
-    """Images x classes, kept sparse: every pair is positive, negative or unknown.
+    """Images x classes, stored sparsely: every pair is positive, negative or unknown.
 
-    Pairs that neither matrix lists are all negative or all unknown, as `unlisted` says, and `exceptions` lists the
-    pairs of the other kind. So a table that is almost all unknown costs as little as one without unknowns.
+    Pairs that neither matrix lists are all negative or all unknown, as `unlisted` says; `exceptions` lists the pairs of
+    the other kind. So a table that is mostly unknown takes as little memory as one without unknown pairs.
 
     >>> positive = csr_array(np.array([[True, False], [False, False]]))
     >>> table = LabelTable(Path("photos"), ["a.jpg", "b.jpg"], ("cat", "dog"), positive)
@@ -34,34 +36,36 @@ class LabelTable:
     """
 
     root: Path
-    """The folder that relative image paths start from."""
+    """The folder that image paths are relative to."""
     images: list[str]
-    """One path per row, as the table gave it: relative to `root`, or absolute."""
+    """One path per row, as in the source: relative to `root`, or absolute."""
     classes: tuple[str, ...]
     """One name per column."""
     positive: Pairs
-    """(images, classes) bool: the pairs that hold."""
+    """(images, classes) bool: the positive pairs."""
     exceptions: "Pairs | None" = None
-    """(images, classes) bool: the unknown pairs where `unlisted` is "negative", the negative ones otherwise."""
+    """(images, classes) bool: the unknown pairs if `unlisted` is "negative", otherwise the negative ones."""
     unlisted: Unlisted = "negative"
-    """What the pairs are that neither matrix lists."""
+    """What pairs are that neither matrix lists."""
     task: Task = "multi"
-    """"single" where the source can hold one label per image only, as one folder per class does."""
+    """"single" if the source allows only one label per image, as class folders do."""
     source: str = ""
-    """Where the table came from, for provenance and messages."""
+    """Where the table comes from, for provenance and messages."""
     classes_given: bool = False
-    """Whether somebody named the classes (classes.txt, a tagger, COCO's list), or they are whatever labels occur."""
+    """Whether the classes were given (classes.txt, a tagger, COCO's list) or are the labels that occur."""
     repeated: int = 0
-    """Rows of the source that said of an image what an earlier row had said, and were merged into it."""
+    """Number of rows of the source that repeated an earlier row and were merged into it."""
     ignored_columns: tuple[str, ...] = ()
-    """Columns of the source that are neither images nor labels."""
+    """Columns of the source that hold neither images nor labels."""
 
     def __post_init__(self) -> None:
         if not all(self.classes):
             raise DataError(f"{self._name}: class {self.classes.index('') + 1} has an empty name. Give it one.")
         if len(set(self.classes)) != len(self.classes):
             twice = [name for name, times in Counter(self.classes).items() if times > 1]
-            raise DataError(f"{self._name}: class names must differ, and these come twice: {', '.join(twice[:5])}")
+            raise DataError(
+                f"{self._name}: class names must differ, but these occur twice: {listed(twice)}. Rename or merge them."
+            )
         object.__setattr__(self, "positive", self._checked("positive", self.positive))
         if self.exceptions is not None:
             object.__setattr__(self, "exceptions", self._checked("exceptions", self.exceptions))
@@ -72,15 +76,15 @@ class LabelTable:
         return len(self.images)
 
     def path(self, row: int) -> Path:
-        """The file of one image."""
+        """Return the file of one image."""
         return self.root / self.images[row]
 
     def targets(self, rows: Rows) -> NDArray[np.uint8]:
-        """Dense 0/1 labels of some rows, (n, classes); unknown pairs are 0 here, and False in `known`."""
+        """Return dense 0/1 labels of some rows, (n, classes). Unknown pairs are 0 here, and False in `known`."""
         return self.positive[self._index(rows)].toarray().view(np.uint8)
 
     def known(self, rows: Rows) -> NDArray[np.bool_]:
-        """Whether each pair of some rows is positive or negative rather than unknown, (n, classes)."""
+        """Return whether each pair of some rows is known, (n, classes)."""
         index = self._index(rows)
         excepted = (
             np.zeros((len(index), len(self.classes)), dtype=np.bool_)
@@ -90,7 +94,7 @@ class LabelTable:
         return ~excepted if self.unlisted == "negative" else excepted | self.positive[index].toarray()
 
     def select(self, rows: Rows) -> "LabelTable":
-        """The table of these rows alone, in the order given."""
+        """Return the table of only these rows, in the order given."""
         index = self._index(rows)
         return replace(
             self,
@@ -100,27 +104,27 @@ class LabelTable:
         )
 
     def split(self, fraction: float, seed: int) -> tuple["LabelTable", "LabelTable"]:
-        """Part the images in two by chance, the same way for the same seed.
+        """Split the images in two at random, the same way for the same seed.
 
-        Classes are served rarest first, each with its share of positives in both parts, so that a class with two or
-        more positives nearly always has one on each side.
+        Classes are handled rarest first, and each keeps its share of positives in both parts. So a class with two or
+        more positives nearly always has one in each.
 
         Args:
             fraction: The share of images, between 0 and 1, that goes to the second part.
-            seed: Chooses among the ways of parting.
+            seed: Another seed gives another split.
 
         Returns:
-            What is left and what was split off, both in the table's order.
+            The remaining and the split-off images, both in the order of the table.
         """
         left, split_off = self.split_rows(fraction, seed)
         return self.select(left), self.select(split_off)
 
     def split_rows(self, fraction: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Give the rows of the two parts that `split` makes."""
+        """Return the rows of the two parts that `split` makes."""
         if not 0 < fraction < 1:
-            raise DataError(f"{self._name}: the fraction to split off must lie between 0 and 1, found {fraction}")
+            raise DataError(f"{self._name}: the fraction to split off must be between 0 and 1, found {fraction}.")
         if len(self) < 2:
-            raise DataError(f"{self._name}: a table of {len(self)} images cannot be split in two")
+            raise DataError(f"{self._name}: a table of {len(self)} images cannot be split in two.")
         size = min(max(round(fraction * len(self)), 1), len(self) - 1)
         in_second = _stratified_choice(self.positive, size, fraction, np.random.default_rng(seed))
         return np.flatnonzero(~in_second), np.flatnonzero(in_second)
@@ -131,17 +135,15 @@ class LabelTable:
         on_missing: Literal["negative", "unknown", "error"] = "negative",
         on_extra: Literal["error", "drop"] = "error",
     ) -> "LabelTable":
-        """The same labels in another order of classes, for example that of the tagger to be scored.
+        """Return the same labels in another order of classes, for example that of the tagger to evaluate.
 
         Args:
             classes: The order wanted.
-            on_missing: What all images are for the classes that this table lacks, or "error" to refuse them.
-            on_extra: Whether classes of this table that the order lacks are refused, or dropped with their labels.
+            on_missing: What pairs are for classes that this table lacks; "error" refuses such classes.
+            on_extra: Whether to refuse classes of this table that the order lacks, or to drop them with their labels.
         """
-        if on_missing not in ("negative", "unknown", "error"):
-            raise DataError(f"on_missing is 'negative', 'unknown' or 'error', found {on_missing!r}")
-        if on_extra not in ("error", "drop"):
-            raise DataError(f"on_extra is 'error' or 'drop', found {on_extra!r}")
+        check_option(self._name, "on_missing", on_missing, ("negative", "unknown", "error"))
+        check_option(self._name, "on_extra", on_extra, ("error", "drop"))
         wanted = tuple(classes)
         column_of = {name: column for column, name in enumerate(wanted)}
         if extra := [name for name in self.classes if name not in column_of]:
@@ -149,17 +151,16 @@ class LabelTable:
                 return self._without_classes(extra).with_classes(wanted, on_missing)
             raise DataError(
                 f"{self._name}: {not_a_class(extra[0], wanted)}"
-                f"{f' Nor are {len(extra) - 1} more of its labels.' if len(extra) > 1 else ''} The classes and their "
-                "order come from the tagger, from classes.txt or from the training table. Correct the label, or leave "
-                "such labels out with on_extra='drop' (tagloom evaluate --ignore-other-labels)."
+                f"{f' Neither are {len(extra) - 1} more of its labels.' if len(extra) > 1 else ''} The classes and "
+                "their order come from the tagger, from classes.txt or from the training table. Correct the label, or "
+                "drop such labels with on_extra='drop' (tagloom evaluate --ignore-other-labels)."
             )
         present = set(self.classes)
         lacking = [name for name in wanted if name not in present]
         if lacking and on_missing == "error":
             raise DataError(
-                f"{self._name}: the table has no class {', '.join(map(repr, lacking[:5]))}"
-                f"{f' and {len(lacking) - 5} more' if len(lacking) > 5 else ''}. Add them to its classes, or choose "
-                "what they are with on_missing='negative' or 'unknown'."
+                f"{self._name}: the table has no class {listed(map(repr, lacking))}. Add it to the classes, or choose "
+                "what its pairs are with on_missing='negative' or 'unknown'."
             )
         columns = np.array([column_of[name] for name in (*self.classes, *lacking)], dtype=np.int32)
         exceptions = self.exceptions
@@ -187,7 +188,7 @@ class LabelTable:
         )
 
     def fingerprint(self) -> str:
-        """Name the table by its images, classes and labels: another table has another."""
+        """Hash the images, classes and labels: different tables have different fingerprints."""
         digest = hashlib.blake2b("\n".join([*self.images, "", *self.classes]).encode(), digest_size=16)
         digest.update(f"\n{self.unlisted}\n".encode())
         for pairs in (self.positive, self.exceptions):
@@ -200,7 +201,7 @@ class LabelTable:
         return self.source or "label table"
 
     def _checked(self, field: str, pairs: Pairs) -> Pairs:
-        """Refuse a matrix of another shape or kind; drop doubled entries and stored zeros, so that `nnz` counts."""
+        """Refuse a matrix of the wrong shape or type; drop duplicates and stored zeros, so that `nnz` is exact."""
         wanted = (len(self.images), len(self.classes))
         if pairs.format != "csr" or pairs.dtype != np.bool_ or pairs.shape != wanted:
             raise DataError(
@@ -214,19 +215,21 @@ class LabelTable:
         return pairs
 
     def _index(self, rows: Rows) -> NDArray[np.intp]:
-        """Row numbers, (n,), from a slice, a mask over all images, or numbers."""
+        """Return rows, (n,), from a slice, a mask over all images, or row numbers."""
         if isinstance(rows, slice):
             return np.arange(len(self))[rows]
         given = np.asarray(rows)
         if given.dtype == np.bool_:
             if given.shape != (len(self),):
-                raise DataError(f"{self._name}: a mask needs one value for each of {len(self)} images: {given.shape}")
+                raise DataError(
+                    f"{self._name}: a mask needs one value for each of {len(self)} images, found shape {given.shape}."
+                )
             return np.flatnonzero(given)
         return given.astype(np.intp)
 
 
 def not_a_class(name: str, classes: Sequence[str]) -> str:
-    """Say that a label is none of the classes, and which classes come nearest.
+    """Say that a label is not one of the classes, and which classes are nearest.
 
     >>> not_a_class("dgo", ["cat", "dog"])
     "label 'dgo' is not one of the 2 classes. Nearest: 'dog'."
@@ -244,14 +247,16 @@ def _with_columns(pairs: Pairs, columns: NDArray[np.int32], width: int) -> Pairs
 
 
 def _stratified_choice(positive: Pairs, size: int, fraction: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """A mask of `size` rows, (images,), in which every class has about `fraction` of its positives.
+    """Choose a mask of `size` rows, (images,), in which every class has about `fraction` of its positives.
 
-    The idea of iterative stratification (Sechidis et al., 2011) with a fixed order of classes: the rarest choose first,
-    because the frequent ones come out right almost by themselves.
+    This is iterative stratification (Sechidis et al., 2011) with a fixed order of classes: the rarest choose first,
+    because frequent ones come out nearly right on their own.
     """
     by_class = positive.tocsc()
     counts = np.diff(by_class.indptr)
-    free, leaning, promised, second = range(4)  # leaning to the first part; promised to it as a class's only positive
+    free, leaning, promised, second = range(
+        4
+    )  # leaning: towards the first part; promised: to the first part, as a class's only positive there
     side = np.full(positive.shape[0], free, dtype=np.int8)
     room = size
     for column in np.argsort(counts, kind="stable"):
@@ -268,7 +273,7 @@ def _stratified_choice(positive: Pairs, size: int, fraction: float, rng: np.rand
         side[movable[:needed]] = second
         side[movable[needed:]] = leaning
         room -= needed
-    # Whatever room is left is filled by chance, with promised rows as the last resort.
+    # Remaining room is filled at random, with promised rows only as a last resort.
     chance = rng.permutation(np.flatnonzero(side != second))
     side[chance[np.argsort(side[chance], kind="stable")][:room]] = second
     chosen: NDArray[np.bool_] = side == second

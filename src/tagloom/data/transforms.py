@@ -1,7 +1,7 @@
-"""From a decoded picture to the square a backbone takes: RGB in, uint8 (size, size, 3) out.
+"""From a decoded picture to the square that a backbone takes: RGB in, uint8 (size, size, 3) out.
 
-`prepare` is what a tagger does to every picture and has no chance in it. `augment` is for training, and all its chance
-comes from the generator it is given. Normalising is the backbone's own work.
+`prepare` is what a tagger does to every picture, and is deterministic. `augment` is for training, and takes all its
+randomness from the generator it is given. The backbone itself normalises.
 """
 
 import math
@@ -17,16 +17,16 @@ Pixels: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.uint8]]
 Box: TypeAlias = tuple[float, float, float, float]
 
 _RESAMPLING = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
-# Pillow first averages whole blocks of pixels, down to this many times the wanted size, and only then interpolates:
-# several times faster for large pictures, and at 3 nobody sees the difference.
+# Pillow first averages whole blocks of pixels down to this many times the target size, and only then interpolates:
+# several times faster for large pictures, and at 3 the difference is invisible.
 _REDUCING_GAP = 3.0
-# Enough pixels for the same reason, when a JPEG can be decoded at a fraction of its size.
+# The same margin for JPEGs, which can be decoded at a fraction of their size.
 _DECODE_MARGIN = 2.0
 _GREY = (128, 128, 128)
 
 
 def sample_rng(seed: int, epoch: int, index: int) -> np.random.Generator:
-    """Give one picture of one epoch its own generator, so the number and order of workers change nothing.
+    """Give one picture of one epoch its own generator, so that the number and order of workers change nothing.
 
     >>> int(sample_rng(0, 3, 7).integers(100)) == int(sample_rng(0, 3, 7).integers(100))
     True
@@ -35,7 +35,7 @@ def sample_rng(seed: int, epoch: int, index: int) -> np.random.Generator:
 
 
 def decode_size(preprocess: Preprocess, augment: Augment | None = None) -> tuple[int, int]:
-    """Width and height that `open_image(at_least=...)` may stop at without the result losing sharpness."""
+    """Return the width and height that are enough for `open_image(at_least=...)` without losing sharpness."""
     kept = preprocess.crop_share if preprocess.fit == "crop" else 1.0
     if augment is not None and augment.crop_scale is not None:
         kept = math.sqrt(augment.crop_scale[0])
@@ -48,7 +48,7 @@ def prepare(image: Image.Image, preprocess: Preprocess) -> Pixels:
 
     Args:
         image: RGB, of any size.
-        preprocess: The size of the square and the way into it.
+        preprocess: The size of the square and how to fit the picture into it.
 
     Returns:
         uint8 (size, size, 3).
@@ -61,9 +61,9 @@ def augment(image: Image.Image, preprocess: Preprocess, augment: Augment, rng: n
 
     Args:
         image: RGB, of any size.
-        preprocess: The size of the square and the way into it; `crop_scale` takes the place of `fit`.
-        augment: What may happen.
-        rng: The only source of chance; see `sample_rng`.
+        preprocess: The size of the square and how to fit the picture into it; `crop_scale` replaces `fit`.
+        augment: What may be done to the picture.
+        rng: The only source of randomness; see `sample_rng`.
 
     Returns:
         uint8 (size, size, 3).
@@ -76,7 +76,7 @@ def augment(image: Image.Image, preprocess: Preprocess, augment: Augment, rng: n
         square = ImageOps.mirror(square)
     for _ in range(augment.randaugment_ops):
         operation = _OPERATIONS[int(rng.integers(len(_OPERATIONS)))]
-        # Half of all operations turn one way and half the other: left or right, darker or brighter.
+        # Half of all operations go one way and half the other: left or right, darker or brighter.
         strength = augment.randaugment_magnitude / MAX_MAGNITUDE
         square = operation(square, strength if rng.random() < 0.5 else -strength)
     pixels = np.array(square)
@@ -91,7 +91,7 @@ def _resize(image: Image.Image, box: Box, preprocess: Preprocess) -> Image.Image
 
 
 def _still_box(image: Image.Image, preprocess: Preprocess) -> Box:
-    """The part of the picture that fills the square: resizing and then cropping its middle, in one step."""
+    """Return the part of the picture that fills the square: resizing and then cropping the middle, in one step."""
     width, height = image.size
     if preprocess.fit == "squeeze":
         return 0.0, 0.0, float(width), float(height)
@@ -101,7 +101,7 @@ def _still_box(image: Image.Image, preprocess: Preprocess) -> Box:
 
 
 def _random_box(size: tuple[int, int], scale: tuple[float, float], rng: np.random.Generator) -> Box:
-    """A box of a random share of the area, up to a third wider or higher than the picture's own proportions."""
+    """Draw a box of a random share of the area, up to a third wider or higher than the picture's own proportions."""
     share = rng.uniform(*scale)
     stretch = math.exp(rng.uniform(-0.5, 0.5) * math.log(4 / 3))
     width = min(1.0, math.sqrt(share) * stretch) * size[0]
@@ -111,7 +111,7 @@ def _random_box(size: tuple[int, int], scale: tuple[float, float], rng: np.rando
 
 
 def _blot_out(pixels: Pixels, share: float, rng: np.random.Generator) -> None:
-    """Fill a square with one random colour, in place. Its centre is anywhere, so part of it may fall outside."""
+    """Fill a square of `pixels` with one random colour. Its centre is anywhere, so part of it may fall outside."""
     side = pixels.shape[0]
     half = share * side / 2
     centre_y, centre_x = rng.uniform(0, side, 2)
@@ -121,7 +121,7 @@ def _blot_out(pixels: Pixels, share: float, rng: np.random.Generator) -> None:
 
 
 # RandAugment (Cubuk et al. 2020, section 3), with AutoAugment's ranges. An operation takes an RGB square and a strength
-# from -1 to 1, whose sign is the direction; operations that have no direction, or only one, use its size alone.
+# from -1 to 1, whose sign is the direction; operations without a direction use only its absolute value.
 _Operation: TypeAlias = Callable[[Image.Image, float], Image.Image]
 
 

@@ -40,10 +40,10 @@ def summaries(
     done = 0
     for batch in read_pictures(pictures, spec.preprocess, threads=usable_cores()):
         broken += [error for _, error in batch.errors]
-        if batch.places:
+        if batch.indices:
             with torch.inference_mode():
-                yield batch.places, network.summarise(torch.from_numpy(batch.pixels).to(device))
-            done += len(batch.places)
+                yield batch.indices, network.summarise(torch.from_numpy(batch.pixels).to(device))
+            done += len(batch.indices)
         progress(done + len(broken), len(pictures))
     if not done:
         first = f": {broken[0]}" if broken else ""

@@ -1,1 +1,1 @@
-"""Sets of labels: which appear together, which share a query, which are held out of training."""
+"""Sets of labels: which co-occur, which share a query, which are seen and unseen."""

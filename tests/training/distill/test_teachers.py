@@ -145,12 +145,12 @@ def test_the_recipe_of_a_teacher_with_all_classes_is_the_students():
     ("choices", "message"),
     [
         ({"kinds": ("co", "cooo")}, "did you mean 'co'"),
-        ({"kinds": ("co", "co")}, "none twice"),
+        ({"kinds": ("co", "co")}, "each only once"),
         ({"kinds": ()}, "at least one kind"),
         ({"weights": {"random": 1.0}}, "no such teachers"),
-        ({"weights": {"co": -1.0}}, "numbers from 0 on"),
-        ({"weights": {"co": float("nan")}}, "numbers from 0 on"),
-        ({"k": 0}, "whole numbers from 1 on"),
+        ({"weights": {"co": -1.0}}, "the weight of co is .*number of at least 0"),
+        ({"weights": {"co": float("nan")}}, "the weight of co is .*number of at least 0"),
+        ({"k": 0}, "k is 0; it must be a whole number of at least 1"),
         ({"tau": 0.0}, "greater than 0"),
     ],
 )

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Unpack
 
-from tagloom.data.formats.classes import given_classes
-from tagloom.data.formats.sheet import Cell, Sheet, read_sheet
+from tagloom.data.formats.format import Format
+from tagloom.data.parsing.sheet import SHEET_OPTIONS, Cell, Sheet, SheetOptions
+from tagloom.data.parsing.sheet_table import read_sheet
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError, MissingExtraError
 
@@ -16,16 +18,8 @@ def is_parquet(path: Path) -> bool:
     return path.is_file() and path.suffix.lower() in (".parquet", ".pq")
 
 
-def read_parquet(
-    path: Path,
-    classes: Sequence[str] | None = None,
-    *,
-    images: str | Path | None = None,
-    image_column: str | None = None,
-    label_column: str | None = None,
-    separator: str | None = None,
-) -> LabelTable:
-    """Read a Parquet file of the shapes that CSV files have, with the same choices; labels may be lists of strings."""
+def read_parquet(path: Path, classes: Sequence[str] | None = None, **options: Unpack[SheetOptions]) -> LabelTable:
+    """Read a Parquet file, with the options of any sheet. Labels may also be lists of strings."""
     try:
         import pyarrow as arrow
         from pyarrow.parquet import ParquetFile
@@ -51,11 +45,7 @@ def read_parquet(
         except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise DataError(f"{path}, after row {number}: cannot be read ({error}). Write it again.") from error
 
-    return read_sheet(
-        Sheet(path, header, rows, unit="row"),
-        given_classes(path, classes),
-        images=images,
-        image_column=image_column,
-        label_column=label_column,
-        separator=separator,
-    )
+    return read_sheet(Sheet(path, header, rows, unit="row"), classes, **options)
+
+
+PARQUET = Format("Parquet", "a .parquet file with images and labels", is_parquet, read_parquet, SHEET_OPTIONS)

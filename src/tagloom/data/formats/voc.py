@@ -1,17 +1,19 @@
-"""Pascal VOC folders: annotations as XML, or as one list of images per class, and splits as lists of image ids.
+"""Pascal VOC folders: annotations as XML files or as one list of images per class, and splits as lists of image ids.
 
-An object may be marked difficult. VOC's evaluation passes over an image that has only difficult objects of a class, and
-its per-class lists give such pairs a 0 between 1 and -1. So they are unknown here, unless chosen otherwise.
+An object may be marked difficult. For a class of which an image has only difficult objects, VOC's evaluation skips the
+image, and its per-class lists have a 0 between 1 and -1. So such pairs are unknown by default.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 from xml.parsers import expat
 
-from tagloom.data.formats.pairs import PairRows
+from tagloom.data.formats.format import Format
 from tagloom.data.images import IMAGE_SUFFIXES
+from tagloom.data.options import check_option
+from tagloom.data.parsing.image_paths import check_distinct
+from tagloom.data.parsing.pairs import PairRows
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
 
@@ -22,7 +24,7 @@ _OBJECT_NAME, _OBJECT_DIFFICULT = ("annotation", "object", "name"), ("annotation
 
 
 def is_voc(path: Path) -> bool:
-    """Whether a path is a VOC folder, a VOCdevkit that holds one, or a split's list in ImageSets/Main."""
+    """Whether a path is a VOC folder, a VOCdevkit that contains one, or the list of a split in ImageSets/Main."""
     if path.is_file():
         return path.suffix == ".txt" and path.parent.parts[-2:] == ("ImageSets", "Main")
     return bool(_devkit(path))
@@ -31,16 +33,15 @@ def is_voc(path: Path) -> bool:
 def read_voc(
     path: Path, classes: Sequence[str] | None = None, *, split: str | None = None, difficult: Difficult = "unknown"
 ) -> LabelTable:
-    """Read a VOC folder, from Annotations/*.xml or, where there are none, from ImageSets/Main/<class>_<split>.txt.
+    """Read a VOC folder from Annotations/*.xml or, if there are none, from ImageSets/Main/<class>_<split>.txt.
 
     Args:
-        path: A folder such as VOCdevkit/VOC2007, the devkit itself, or the list of a split in it.
-        classes: The order of classes; without it, sorted.
-        split: A list in ImageSets/Main, such as trainval; without it, every image with an annotation.
-        difficult: What an image is for a class of which it has difficult objects only.
+        path: A folder such as VOCdevkit/VOC2007, the devkit, or the list of a split in it.
+        classes: The order of classes; by default sorted.
+        split: A list in ImageSets/Main, such as trainval; by default every image with an annotation.
+        difficult: What the pair is if an image has only difficult objects of the class.
     """
-    if difficult not in ("positive", "negative", "unknown"):
-        raise DataError(f"{path}: difficult is 'positive', 'negative' or 'unknown', found {difficult!r}")
+    check_option(path, "difficult", difficult, get_args(Difficult))
     folder, split = _folder_and_split(path, split)
     annotations, lists = folder / "Annotations", folder / "ImageSets" / "Main"
     ids = _split_ids(lists, split) if split else sorted(file.stem for file in annotations.glob("*.xml"))
@@ -53,7 +54,7 @@ def read_voc(
     listed = {_class_of(file) for file in _class_lists(lists, split or "trainval")}
     names = tuple(sorted(listed.union(*marks)))
     if not names:
-        raise DataError(f"{folder}: the {len(ids)} annotations hold no object, so there is no class to learn.")
+        raise DataError(f"{folder}: the {len(ids)} annotations contain no object, so there is no class to learn.")
 
     column_of = {name: column for column, name in enumerate(names)}
     positive, unknown = PairRows(), PairRows()
@@ -74,7 +75,7 @@ def read_voc(
 
 
 def _devkit(path: Path) -> list[Path]:
-    """The VOC folders that a path is or holds."""
+    """List the VOC folders that a path is or contains."""
     candidates = [path, *sorted(path.glob("VOC[0-9]*")), *sorted(path.glob("VOCdevkit/VOC[0-9]*"))]
     return [
         folder
@@ -86,26 +87,25 @@ def _devkit(path: Path) -> list[Path]:
 def _folder_and_split(path: Path, split: str | None) -> tuple[Path, str | None]:
     if path.is_file():
         if split is not None and split != path.stem:
-            raise DataError(f"{path}: this is the list of {path.stem!r}, and split is {split!r}. Give one of them.")
+            raise DataError(f"{path}: this is the list of {path.stem!r}, but split is {split!r}. Give one of them.")
         return path.parents[2], path.stem
     found = _devkit(path)
     if len(found) > 1:
-        raise DataError(f"{path}: holds several VOC folders: {', '.join(map(str, found))}. Give one of them.")
+        raise DataError(f"{path}: contains several VOC folders: {', '.join(map(str, found))}. Give one of them.")
     return found[0], split
 
 
 def _split_ids(lists: Path, split: str) -> list[str]:
     file = lists / f"{split}.txt"
     if not split.replace("_", "").replace("-", "").isalnum() or not file.is_file():
-        raise DataError(f"{lists}: no list of a split called {split!r}. {_splits(lists)}")
+        raise DataError(f"{lists}: there is no split {split!r}. {_splits(lists)}")
     ids = [words[0] for words in _list_lines(file)]
     for name in ids:
         if "/" in name or "\\" in name or "\0" in name:
-            raise DataError(f"{file}: {name[:60]!r} is no image id. Ids are file names without folder and suffix.")
+            raise DataError(f"{file}: {name[:60]!r} is not an image id. Ids are file names without folder and suffix.")
     if not ids:
-        raise DataError(f"{file}: no image ids. One a line is expected.")
-    if len(set(ids)) != len(ids):
-        raise DataError(f"{file}: {Counter(ids).most_common(1)[0][0]!r} is listed twice. Remove one.")
+        raise DataError(f"{file}: no image ids. Expected one per line.")
+    check_distinct(ids, str(file))
     return ids
 
 
@@ -115,11 +115,11 @@ def _splits(lists: Path) -> str:
 
 
 def _read_class_lists(lists: Path, split: str, ids: Sequence[str]) -> list[dict[str, bool]]:
-    """For each image its classes, and whether they are sure (1) or difficult (0)."""
+    """Return for each image its classes, and whether they are sure (1) or difficult (0)."""
     files = _class_lists(lists, split)
     if not files:
         raise DataError(
-            f"{lists}: neither Annotations/*.xml nor <class>_{split}.txt. One of them must hold the labels."
+            f"{lists}: neither Annotations/*.xml nor <class>_{split}.txt. One of them must contain the labels."
         )
     row_of = {name: row for row, name in enumerate(ids)}
     marks: list[dict[str, bool]] = [{} for _ in ids]
@@ -127,8 +127,8 @@ def _read_class_lists(lists: Path, split: str, ids: Sequence[str]) -> list[dict[
         for number, words in enumerate(_list_lines(file), start=1):
             if len(words) != 2 or words[0] not in row_of or words[1] not in ("1", "0", "-1"):
                 raise DataError(
-                    f"{file}, entry {number}: found {' '.join(words)[:60]!r} where an image of {split} and 1, 0 or -1 "
-                    "are expected"
+                    f"{file}, entry {number}: expected an image of {split} and 1, 0 or -1, found "
+                    f"{' '.join(words)[:60]!r}."
                 )
             if words[1] != "-1":
                 marks[row_of[words[0]]][_class_of(file)] = words[1] == "1"
@@ -136,7 +136,7 @@ def _read_class_lists(lists: Path, split: str, ids: Sequence[str]) -> list[dict[
 
 
 def _class_lists(lists: Path, split: str) -> list[Path]:
-    """The lists of one class each, with two words a line; another split's name may end alike."""
+    """Find the lists of one class each. They have two words per line; the name of a split may end the same way."""
     files = sorted(lists.glob(f"*_{split}.txt"))
     return [file for file in files if any(len(words) == 2 for words in _list_lines(file)[:1])]
 
@@ -147,23 +147,23 @@ def _class_of(file: Path) -> str:
 
 def _list_lines(file: Path) -> list[list[str]]:
     if file.stat().st_size > MAX_LIST_BYTES:
-        raise DataError(f"{file}: larger than {MAX_LIST_BYTES} bytes. One image id a line is expected.")
+        raise DataError(f"{file}: larger than {MAX_LIST_BYTES} bytes. Expected one image id per line.")
     return [
         words for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if (words := line.split())
     ]
 
 
 def _read_objects(file: Path) -> dict[str, bool]:
-    """The classes annotated in an image, and whether an object of each is not difficult."""
+    """Return the classes annotated in an image, and whether some object of each is not difficult."""
     try:
         with file.open("rb") as stream:
             text = stream.read(MAX_XML_BYTES + 1)
     except OSError as error:
         raise DataError(
-            f"{file}: cannot be read ({error.strerror}). Add it, or take the image off the split."
+            f"{file}: cannot be read ({error.strerror}). Add it, or remove the image from the split."
         ) from error
     if len(text) > MAX_XML_BYTES:
-        raise DataError(f"{file}: larger than {MAX_XML_BYTES} bytes. An annotation of one image is expected.")
+        raise DataError(f"{file}: larger than {MAX_XML_BYTES} bytes. Expected the annotation of one image.")
 
     marks: dict[str, bool] = {}
     open_tags: list[str] = []
@@ -183,15 +183,15 @@ def _read_objects(file: Path) -> dict[str, bool]:
             name = values.get("name", "").strip()
             if not name:
                 raise DataError(
-                    f"{file}, line {parser.CurrentLineNumber}: an object without a name. Name it or remove it."
+                    f"{file}, line {parser.CurrentLineNumber}: an object has no name. Name it or remove it."
                 )
             marks[name] = marks.get(name, False) or values.get("difficult", "0").strip() != "1"
         open_tags.pop()
 
     def refuse(*_details: object) -> None:
-        raise DataError(f"{file}: XML with a document type or entities is not read. Remove the DOCTYPE.")
+        raise DataError(f"{file}: XML with a document type or entities is refused. Remove the DOCTYPE.")
 
-    # Expat itself, because a document type can be refused before anything in it is looked at.
+    # Expat directly, because it lets us refuse a document type before anything in it is processed.
     parser = expat.ParserCreate()
     parser.StartElementHandler, parser.CharacterDataHandler, parser.EndElementHandler = start, characters, end
     parser.StartDoctypeDeclHandler = refuse
@@ -199,14 +199,24 @@ def _read_objects(file: Path) -> dict[str, bool]:
         parser.Parse(text, True)
     except (expat.ExpatError, ValueError, LookupError) as error:
         raise DataError(
-            f"{file}: not well-formed XML ({error}). Correct it, or take the image off the split."
+            f"{file}: not well-formed XML ({error}). Correct it, or remove the image from the split."
         ) from error
     return marks
 
 
 def _image_paths(folder: Path, ids: Sequence[str]) -> list[str]:
-    """Paths under the folder; an image that is not there gets the suffix that VOC's have, and shows up as missing."""
+    """Return paths relative to the folder. An image that does not exist gets VOC's usual suffix."""
     files = {
         file.stem: file.name for file in (folder / "JPEGImages").iterdir() if file.suffix.lower() in IMAGE_SUFFIXES
     }
     return [f"JPEGImages/{files.get(name, f'{name}.jpg')}" for name in ids]
+
+
+VOC = Format(
+    "Pascal VOC",
+    "a Pascal VOC folder or a list in its ImageSets/Main",
+    is_voc,
+    read_voc,
+    ("split", "difficult"),
+    suggested=False,
+)

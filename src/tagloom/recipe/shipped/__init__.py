@@ -7,7 +7,7 @@ from importlib.resources.abc import Traversable
 
 @cache
 def shipped_recipes() -> dict[str, Traversable]:
-    """Find the files of all recipes by name; those of a paper lie in a folder of their own.
+    """Find the files of all recipes by name. The recipes of a paper are in a folder of their own.
 
     >>> "quick" in shipped_recipes()
     True

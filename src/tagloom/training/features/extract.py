@@ -185,11 +185,11 @@ def _fill(
 
     finished = 0
     for batch, summary in _summaries(run, todo, path_of, preprocess, view):
-        if batch.places:
+        if batch.indices:
             parts.append(summary)
-            done.extend(todo[place] for place in batch.places)
+            done.extend(todo[place] for place in batch.indices)
         broken.update((todo[place], error) for place, error in batch.errors)
-        finished += len(batch.places) + len(batch.errors)
+        finished += len(batch.indices) + len(batch.errors)
         progress(finished, len(todo))
         if len(done) >= SHARD_IMAGES or stop.requested:
             flush()
@@ -204,7 +204,7 @@ def _summaries(
     """Read images, named by their keys, and run them through the backbone, batch by batch, in order."""
 
     def compute(batch: PictureBatch) -> tuple[PictureBatch, list[NDArray[np.float32]]]:
-        return batch, run(batch.pixels) if batch.places else []
+        return batch, run(batch.pixels) if batch.indices else []
 
     # In torch one thread computes, on all cores or on another device, and the others only read for it.
     in_threads = isinstance(run, OnnxNetwork)

@@ -172,7 +172,7 @@ def _unreadable(
     paths = (part.path(row) for row in range(len(part)))
     for batch in read_pictures(paths, recipe.preprocess, batch_size=64, threads=usable_cores()):
         errors.extend(batch.errors)
-        done += len(batch.places) + len(batch.errors)
+        done += len(batch.indices) + len(batch.errors)
         log.work(f"looking at {what}", done, len(part))
         stop.leave_if_requested()
     return errors

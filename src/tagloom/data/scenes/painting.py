@@ -1,6 +1,6 @@
-"""Paint for the embedded data set: colours, backdrops, clutter, and a thing at its place.
+"""Painting the built-in data set: colours, backdrops, clutter and things.
 
-Everything is drawn on a canvas of twice the picture's side, which is halved in the end for smooth edges.
+Everything is drawn on a canvas with twice the side of the picture, and halved at the end for smooth edges.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from tagloom.data.scene_shapes import SHAPES, Part, Rng, Tone, turned
+from tagloom.data.scenes.parts import Part, Tone, turned
+from tagloom.data.scenes.shapes import SHAPES, Rng
 
 Rgb: TypeAlias = tuple[int, int, int]
 Weights: TypeAlias = NDArray[np.float64]
@@ -32,7 +33,7 @@ _WHITE, _BLACK = (255, 255, 255), (16, 16, 20)
 
 @dataclass(frozen=True)
 class Sketch:
-    """A thing ready to be placed: its parts about the origin, the longer side of their box 1 long."""
+    """A thing ready to be drawn: its parts around the origin, scaled so that the longer side of their box is 1."""
 
     thing: str
     parts: list[Part]
@@ -41,7 +42,7 @@ class Sketch:
 
 
 def sketch(thing: str, rng: Rng) -> Sketch:
-    """Vary a thing: mirror, stretch, lean and let its corners tremble a little."""
+    """Vary a thing: mirror it, stretch it, lean it and jitter its corners a little."""
     shape = SHAPES[thing]
     stretch = np.exp(rng.uniform(-0.16, 0.16))
     scale = np.array([stretch * rng.choice([-1, 1]), 1 / stretch])
@@ -67,7 +68,7 @@ def paint(
 ) -> None:
     """Draw a sketch with its centre (x, y) and its longer side in canvas pixels.
 
-    The outline is drawn first and wider, so it runs around the whole thing and not around each of its parts.
+    The outline is drawn first and wider, so that it surrounds the whole thing and not each of its parts.
     """
     tones = _tones(colour)
     placed = [
@@ -89,12 +90,12 @@ def paint(
 
 
 def shade(colour: str, rng: Rng) -> Rgb:
-    """One of the many reds that are still red."""
+    """Draw one of the many shades of a colour."""
     return _clip(np.array(COLOURS[colour]) * rng.uniform(0.92, 1.06) + rng.uniform(-10, 10, 3))
 
 
 def outline_for(colour: Rgb, behind: Rgb, rng: Rng) -> Rgb | None:
-    """A rim that stands out from the backdrop; none, now and then, where the colour does so by itself."""
+    """Choose an outline that contrasts with the backdrop. If the colour itself does, half the things have none."""
     distinct = np.abs(np.subtract(colour, behind)).sum() > 200
     if distinct and rng.random() < 0.5:
         return None
@@ -102,7 +103,7 @@ def outline_for(colour: Rgb, behind: Rgb, rng: Rng) -> Rgb | None:
 
 
 def backdrop(side: int, rng: Rng) -> tuple[Image.Image, Rgb]:
-    """A canvas of two muted colours mixed by one of six patterns, and the mean of the two."""
+    """Make a canvas of two muted colours mixed by one of six patterns; also give the mean of the two."""
     pattern = _PATTERNS[int(rng.integers(len(_PATTERNS)))]
     grey = rng.uniform(50, 235)
     first = _clip(grey + rng.uniform(-35, 35, 3))
@@ -114,7 +115,7 @@ def backdrop(side: int, rng: Rng) -> tuple[Image.Image, Rgb]:
 
 
 def clutter_under(draw: ImageDraw.ImageDraw, side: int, rng: Rng) -> None:
-    """Strew patches and strokes that are nothing in particular, in the colours that things have too."""
+    """Scatter meaningless patches and strokes, in the same colours as things."""
     names = list(COLOURS)
     for _ in range(int(rng.integers(3, 11))):
         colour = shade(names[int(rng.integers(len(names)))], rng)
@@ -132,7 +133,7 @@ def clutter_under(draw: ImageDraw.ImageDraw, side: int, rng: Rng) -> None:
 
 
 def clutter_over(draw: ImageDraw.ImageDraw, side: int, rng: Rng) -> None:
-    """Draw up to three thin lines across whatever is there."""
+    """Draw up to three thin lines over everything."""
     for _ in range(int(rng.integers(0, 4))):
         grey = int(rng.integers(20, 236))
         ends = rng.uniform(0, side, (2, 2))
@@ -148,7 +149,7 @@ def grain(image: Image.Image, rng: Rng) -> Image.Image:
 
 def _tones(colour: Rgb) -> dict[Tone, Rgb]:
     main = np.array(colour, dtype=np.float64)
-    if _luminance(colour) < 70:  # near black: a darker tone would not show
+    if _luminance(colour) < 70:  # near black, where a darker tone would not be visible
         return {"main": colour, "dark": _clip(main + 55), "light": (196, 196, 204), "ink": (236, 236, 236)}
     light = (198, 208, 226) if min(colour) > 200 else _clip(main * 0.3 + 255 * 0.7)
     return {"main": colour, "dark": _clip(main * 0.62), "light": light, "ink": _BLACK}
@@ -163,11 +164,11 @@ def _clip(values: NDArray[np.float64]) -> Rgb:
     return red, green, blue
 
 
-# Patterns: weights (side, side) from 0 to 1 by which the two colours of a backdrop are mixed.
+# Patterns: weights (side, side) from 0 to 1 that mix the two colours of a backdrop.
 
 
 def _along(side: int, degrees: float) -> Weights:
-    """How far each pixel lies in one direction, the picture's side being 1."""
+    """Give the coordinate of each pixel along one direction, with the side of the picture as 1."""
     steps = np.linspace(-0.5, 0.5, side)
     turn = np.radians(degrees)
     return float(np.sin(turn)) * steps[:, None] + float(np.cos(turn)) * steps
@@ -190,16 +191,18 @@ def _checks(side: int, rng: Rng) -> Weights:
     return (np.floor(_along(side, turn) * number) + np.floor(_along(side, turn + 90) * number)) % 2
 
 
-def _noise(side: int, rng: Rng) -> Weights:
-    cells = int(rng.integers(4, 50))
+def _smooth_noise(side: int, cells: int, rng: Rng) -> NDArray[np.uint8]:
+    """Enlarge random cells to (side, side), from 0 to 255."""
     coarse = Image.fromarray(rng.integers(0, 256, (cells, cells), dtype=np.uint8))
-    return np.asarray(coarse.resize((side, side), Image.Resampling.BICUBIC)) / 255
+    return np.asarray(coarse.resize((side, side), Image.Resampling.BICUBIC))
+
+
+def _noise(side: int, rng: Rng) -> Weights:
+    return _smooth_noise(side, int(rng.integers(4, 50)), rng) / 255
 
 
 def _blobs(side: int, rng: Rng) -> Weights:
-    cells = int(rng.integers(4, 12))
-    coarse = Image.fromarray(rng.integers(0, 256, (cells, cells), dtype=np.uint8))
-    return (np.asarray(coarse.resize((side, side), Image.Resampling.BICUBIC)) > 128).astype(np.float64)
+    return (_smooth_noise(side, int(rng.integers(4, 12)), rng) > 128).astype(np.float64)
 
 
 _PATTERNS: tuple[Callable[[int, Rng], Weights], ...] = (_plain, _gradient, _stripes, _checks, _noise, _blobs)

@@ -1,15 +1,15 @@
-r"""The labels field of a table: how names are joined in it, and how to tell.
+r"""The labels field of a table: how names are joined in it, and how to find out.
 
-Names are joined by `|`, `;` or `,`, or stand in a list (`["dog", "cat"]`), or are words and quoted names with spaces
-between them (`"dining table" dog`). A name in double quotes may hold anything, a quote being doubled; without quotes,
-spaces around a name do not count. Which of these a column uses is decided over the whole column:
+Names are joined by `|`, `;` or `,`, or are a list (`["dog", "cat"]`), or are words and quoted names separated by spaces
+(`"dining table" dog`). A name in double quotes may contain anything, with quotes doubled. Without quotes, spaces around
+a name are ignored. The whole column decides which of these it uses:
 
-1. Where the classes are known, the first of list, `|`, `;`, `,`, one name per field, spaces under which every name in
-   the column is a class.
-2. Otherwise, a list if every field is one; else the first of `|`, `;`, `,` that occurs outside quotes; else spaces, if
-   somewhere a quoted name has another name beside it; else one name per field.
+1. If the classes are known, the first of list, `|`, `;`, `,`, one name per field, spaces for which every name in the
+   column is a class.
+2. Otherwise a list if every field is one; else the first of `|`, `;`, `,` that occurs outside quotes; else spaces, if
+   somewhere a quoted name is followed or preceded by another name; else one name per field.
 
-So a name with spaces is never broken by guessing: spaces separate only where quotes or the known classes say so.
+So guessing never breaks a name with spaces: spaces separate only where quotes or the known classes say so.
 """
 
 import ast
@@ -21,10 +21,10 @@ from typing import Literal, TypeAlias, get_args
 from tagloom.errors import DataError
 
 Separator: TypeAlias = Literal["list", "|", ";", ",", "", " "]
-"""How names are joined; "" is one name per field, " " any run of spaces."""
+"""How names are joined: "" is one name per field, " " any run of spaces."""
 SEPARATORS: tuple[Separator, ...] = get_args(Separator)
 
-_SIGNS: tuple[Separator, ...] = ("|", ";", ",")
+_MARKS: tuple[Separator, ...] = ("|", ";", ",")
 _BOUNDARIES = {"|": r"\|", ";": ";", ",": ",", "": r"(?!)", " ": r"\s+"}
 _NAMES = {
     separator: re.compile(rf'\s*(?:"((?:[^"]|"")*)"\s*(?={end}|\Z)|((?:(?!{end}).)*))(?:{end}|\Z)', re.DOTALL)
@@ -32,14 +32,14 @@ _NAMES = {
 }
 _QUOTED_NAME = re.compile(r'(?<![^|;,\s])"(?:[^"]|"")*"(?=[|;,\s]|\Z)')
 _HELD = "\0"
-_HELD_BESIDE_A_NAME = re.compile(rf"{_HELD}\s+\S|\S\s+{_HELD}")
-# A Python list of strings with its commas in place: literal_eval alone would read ['a' 'b'] as one name.
+_HELD_NEXT_TO_A_NAME = re.compile(rf"{_HELD}\s+\S|\S\s+{_HELD}")
+# A Python list of strings with all its commas: literal_eval alone would read ['a' 'b'] as one name.
 _STRING = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _LITERAL_LIST = re.compile(rf"\[\s*(?:{_STRING}\s*(?:,\s*{_STRING}\s*)*,?\s*)?\]", re.DOTALL)
 
 
 def split_labels(field: str, separator: Separator) -> list[str]:
-    """The names in one labels field; pieces that are empty are left out.
+    """Split a labels field into names, without empty ones.
 
     >>> split_labels('dining table | dog|"cat, tabby"', "|")
     ['dining table', 'dog', 'cat, tabby']
@@ -64,7 +64,7 @@ def split_labels(field: str, separator: Separator) -> list[str]:
 
 
 def join_labels(names: Collection[str], separator: Separator = "|") -> str:
-    """Write names as a field that `split_labels` reads back, whichever way the separator is found out.
+    """Write names as a field that `split_labels` reads back, however the separator is found.
 
     >>> join_labels(["dining table", "cat, tabby"])
     'dining table|"cat, tabby"'
@@ -72,12 +72,12 @@ def join_labels(names: Collection[str], separator: Separator = "|") -> str:
     if separator == "list":
         return json.dumps(list(names), ensure_ascii=False)
     if separator == "" and len(names) > 1:
-        raise DataError(f"{len(names)} names cannot stand in a field that holds one. Choose a separator.")
+        raise DataError(f"{len(names)} names do not fit into a field for one name. Choose a separator.")
     return separator.join(_quoted(name) if separator == " " or _needs_quotes(name) else name for name in names)
 
 
 def separator_by_classes(fields: Iterable[str], classes: Collection[str]) -> Separator | None:
-    """The separator under which every name in the column is one of the classes, or None."""
+    """Find the separator for which every name in the column is one of the classes; None if there is none."""
     order: tuple[Separator, ...] = SEPARATORS
     for field in fields:
         order = tuple(separator for separator in order if _holds_only(field, separator, classes))
@@ -87,14 +87,14 @@ def separator_by_classes(fields: Iterable[str], classes: Collection[str]) -> Sep
 
 
 def separator_by_look(fields: Iterable[str]) -> Separator:
-    """The separator that the signs and quotes in the column speak for.
+    """Find the separator that the marks and quotes in the column suggest.
 
     >>> separator_by_look(["dog", "dining table, dog"])
     ','
     >>> separator_by_look(["dog", "dining table"])
     ''
     """
-    lists, beside, signs = 0, False, set[Separator]()
+    lists, adjacent, marks = 0, False, set[Separator]()
     nothing_but_lists = True
     for field in fields:
         if not field.strip():
@@ -102,13 +102,13 @@ def separator_by_look(fields: Iterable[str]) -> Separator:
         nothing_but_lists = nothing_but_lists and _as_list(field) is not None
         lists += nothing_but_lists
         bare = _QUOTED_NAME.sub(_HELD, field) if '"' in field else field
-        signs.update(sign for sign in _SIGNS if sign in bare)
-        beside = beside or _HELD_BESIDE_A_NAME.search(bare) is not None
-        if _SIGNS[0] in signs and not nothing_but_lists:
+        marks.update(mark for mark in _MARKS if mark in bare)
+        adjacent = adjacent or _HELD_NEXT_TO_A_NAME.search(bare) is not None
+        if _MARKS[0] in marks and not nothing_but_lists:
             break
     if nothing_but_lists and lists:
         return "list"
-    return next((sign for sign in _SIGNS if sign in signs), " " if beside else "")
+    return next((mark for mark in _MARKS if mark in marks), " " if adjacent else "")
 
 
 def _holds_only(field: str, separator: Separator, classes: Collection[str]) -> bool:
@@ -119,7 +119,7 @@ def _holds_only(field: str, separator: Separator, classes: Collection[str]) -> b
 
 
 def _as_list(field: str) -> list[str] | None:
-    """The names in a JSON or Python list of strings; None if the field is something else."""
+    """Return the names in a JSON or Python list of strings; None if the field is something else."""
     text = field.strip()
     if not (text.startswith("[") and text.endswith("]") and _LITERAL_LIST.fullmatch(text)):
         return None
@@ -134,7 +134,7 @@ def _as_list(field: str) -> list[str] | None:
 
 
 def _needs_quotes(name: str) -> bool:
-    return name != name.strip() or name.startswith("[") or any(sign in name for sign in ('"', *_SIGNS))
+    return name != name.strip() or name.startswith("[") or any(mark in name for mark in ('"', *_MARKS))
 
 
 def _quoted(name: str) -> str:

@@ -1,32 +1,33 @@
-"""One folder per class: each image has one label, the name of the folder it lies in."""
+"""One folder per class: each image has one label, the name of its folder."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from tagloom.data.formats.pairs import PairRows
+from tagloom.data.formats.format import Format
 from tagloom.data.images import IMAGE_SUFFIXES
+from tagloom.data.parsing.pairs import PairRows
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
 
 
 def is_class_folders(path: Path) -> bool:
-    """Whether a path is a folder whose folders hold images, or folders of images."""
+    """Whether a path is a folder whose folders contain images, or folders of images."""
     return path.is_dir() and any(_images(inner) or any(map(_images, _folders(inner))) for inner in _folders(path))
 
 
 def read_class_folders(path: Path, classes: Sequence[str] | None = None) -> LabelTable:
-    """Read a folder of class folders; names that begin with a dot and files that are no images are passed over.
+    """Read a folder of class folders. Names that begin with a dot and files that are not images are skipped.
 
     Args:
         path: The folder.
-        classes: The order of classes; without it, the names of the folders, sorted.
+        classes: The order of classes; by default the names of the folders, sorted.
     """
     folders = _folders(path)
     for folder in folders:
         if deeper := next((inner for inner in _folders(folder) if _images(inner)), None):
             raise DataError(
-                f"{deeper}: images lie two folders below {path}, so that it is not clear which folder names the class. "
-                f"Give the folder right above the class folders, such as {folder}."
+                f"{deeper}: images are two folders below {path}, so it is not clear which folder names the class. Give "
+                f"the folder right above the class folders, such as {folder}."
             )
     images, rows = [], PairRows()
     for column, folder in enumerate(folders):
@@ -48,3 +49,12 @@ def _images(path: Path) -> list[str]:
         for inner in path.iterdir()
         if inner.suffix.lower() in IMAGE_SUFFIXES and not inner.name.startswith(".") and inner.is_file()
     )
+
+
+CLASS_FOLDERS = Format(
+    "class folders",
+    "a folder with one folder of images per class",
+    is_class_folders,
+    read_class_folders,
+    suggested=False,
+)

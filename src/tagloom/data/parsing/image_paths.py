@@ -1,0 +1,47 @@
+"""Image paths as a table gives them: checked, all different, and found on disk."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from tagloom.errors import DataError
+from tagloom.wording import listed
+
+MAX_PATH = 4096
+_PROBES = 64  # more than one, because some images of a public data set are no longer available
+
+
+def checked_path(value: object, where: str) -> str:
+    """Return an image path as text that a file system accepts; `where` begins the message if it is not one."""
+    if not isinstance(value, str | int) or value == "":
+        raise DataError(f"{where}: no image path, found {value!r}. Fill it in, or remove the row.")
+    path = str(value)
+    if "\0" in path or len(path) > MAX_PATH:
+        raise DataError(
+            f"{where}: {path[:60]!r}… is not a path (a zero byte, or over {MAX_PATH} characters). Correct it."
+        )
+    return path
+
+
+def check_distinct(names: Sequence[str], where: str) -> None:
+    """Refuse a list of images in which one is listed twice."""
+    if len(set(names)) != len(names):
+        twice = Counter(names).most_common(1)[0][0]
+        raise DataError(f"{where}: {twice!r} is listed twice. Keep one entry, with all labels of the image.")
+
+
+def find_image_folder(table: Path, candidates: Sequence[Path], images: Sequence[str]) -> Path:
+    """Return the first folder that holds one of the first images, for formats that do not say where images are.
+
+    Args:
+        table: The table, for the message.
+        candidates: The folders to look in, most likely first.
+        images: Image paths relative to the folder.
+    """
+    for folder in candidates:
+        if any((folder / image).is_file() for image in images[:_PROBES]):
+            return folder
+    raise DataError(
+        f"{table}: images such as {listed(images, most=1)} are in none of {', '.join(map(str, candidates))}. Say where "
+        "they are with images=FOLDER (--data-option images=FOLDER)."
+    )

@@ -1,0 +1,76 @@
+"""A sheet: rows and columns with a header, whatever file they come from, and the rows collected from it."""
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias, TypedDict
+
+from tagloom.data.parsing.image_paths import checked_path
+from tagloom.data.parsing.pairs import PairRows
+from tagloom.errors import DataError
+
+Cell: TypeAlias = "str | int | float | bool | list[object] | None"
+
+
+class SheetOptions(TypedDict, total=False):
+    """How to read a sheet where its header does not tell."""
+
+    images: str | Path | None
+    """The folder that image paths are relative to; by default the file's own."""
+    image_column: str | None
+    """The column of images; by default one with a usual name (image, file_name, ...), else the first."""
+    label_column: str | None
+    """The column of labels; by default one with a usual name (labels, tags, ...), else every class has a column."""
+    separator: str | None
+    """What joins names in the column of labels; by default found as `fields` describes."""
+
+
+SHEET_OPTIONS = tuple(SheetOptions.__annotations__)
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Named columns, and rows that can be read more than once.
+
+    `rows` yields each row's number, by which messages name it (`line 7`, `row 7`: `unit` and the number), and its
+    cells, one for each column of the header.
+    """
+
+    path: Path
+    header: Sequence[str]
+    rows: Callable[[], Iterator[tuple[int, Sequence[Cell]]]]
+    unit: str = "line"
+
+    def at(self, number: int) -> str:
+        """Say where a row is, to begin a message."""
+        return f"{self.path}, {self.unit} {number}"
+
+
+class CollectedRows:
+    """Images and their pairs, collected while a sheet is read. A row that repeats an image is merged or refused."""
+
+    def __init__(self, sheet: Sheet) -> None:
+        self.images: list[str] = []
+        self.repeated = 0
+        self.positive, self.exceptions = PairRows(), PairRows()
+        self._sheet = sheet
+        self._row_of: dict[str, int] = {}
+        self._numbers = array("q")
+
+    def add(self, number: int, image: Cell, positive: Iterable[int], exceptions: Iterable[int]) -> None:
+        """Append a row. One that repeats an earlier row is only counted; one that contradicts it is refused."""
+        path = checked_path(image, self._sheet.at(number))
+        earlier = self._row_of.setdefault(path, len(self.images))
+        if earlier == len(self.images):
+            self.images.append(path)
+            self.positive.append(positive)
+            self.exceptions.append(exceptions)
+            self._numbers.append(number)
+        elif (self.positive.row(earlier), self.exceptions.row(earlier)) != (set(positive), set(exceptions)):
+            raise DataError(
+                f"{self._sheet.at(number)}: image {path!r} is already on {self._sheet.unit} {self._numbers[earlier]}, "
+                "with other labels. Put all labels of an image into one row."
+            )
+        else:
+            self.repeated += 1
