@@ -5,7 +5,7 @@ are `(n, N)` of 0 and 1, dense or scipy sparse, and `known` is `(n, N)` bool or 
 nowhere.
 """
 
-from tagloom.metrics.decisions import f1_at_k, top1_accuracy
+from tagloom.metrics.precision_recall import f1_at_k, top1_accuracy
 from tagloom.metrics.ranking import average_precision
 from tagloom.metrics.reliability import calibration_figures, reliability_curves
 from tagloom.metrics.summary import score

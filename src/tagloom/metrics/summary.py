@@ -6,7 +6,7 @@ import numpy as np
 
 from tagloom.errors import DataError
 from tagloom.metrics.blocks import Array, Targets, as_arrays, check_shapes, working_dtype
-from tagloom.metrics.decisions import count_top_k, precision_and_recall
+from tagloom.metrics.precision_recall import count_top_k, precision_and_recall
 from tagloom.metrics.ranking import Column, average_of, measure_columns
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tagloom.metrics.blocks import Array, Targets
-from tagloom.metrics.decisions import f1_at_k
+from tagloom.metrics.precision_recall import f1_at_k
 from tagloom.metrics.ranking import average_precision
 
 TOP = (3, 5)
