@@ -15,7 +15,7 @@ from tagloom import ready
 from tagloom.cli import main
 from tagloom.errors import DataError, TaggerError
 from tagloom.predict.files import part_places
-from tagloom.predict.package import write_portable
+from tagloom.predict.package import write_package
 from tagloom.tagger.spec import read_spec
 
 MAX_BYTES = 14_000_000
@@ -32,7 +32,7 @@ def photo(tmp_path) -> Path:
 def small_ready(untrained_run, tmp_path_factory) -> Path:
     """What will lie in src/tagloom/ready, of a tiny tagger."""
     folder = tmp_path_factory.mktemp("ready")
-    write_portable(untrained_run, folder, float16=True)
+    write_package(untrained_run, folder, float16=True)
     return folder
 
 

@@ -199,11 +199,11 @@ def export(
     with needs_train("exporting"):
         import onnx  # noqa: F401 - asked for here, so that the message comes before any work
 
-        from tagloom.predict.package import write_portable
+        from tagloom.predict.package import write_package
     from tagloom.predict.tagger import find_folder
     from tagloom.tagger.spec import ONNX_FILE
 
-    worst = write_portable(find_folder(run), out, float16=float16)
+    worst = write_package(find_folder(run), out, float16=float16)
     size = (out / ONNX_FILE).stat().st_size / 1e6
     compared = "" if worst is None else f", and scores differ from the run's by at most {worst:.4f}"
     open_console().print(f"Written to {out}: {ONNX_FILE} has {size:.1f} MB{compared}.", markup=False)

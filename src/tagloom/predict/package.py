@@ -20,7 +20,7 @@ MAX_DIFFERENCE = 0.02  # of a score, from 0 to 1; with a frozen Lite0 photograph
 CHECKED_PICTURES = 8
 
 
-def write_portable(run: Path, out: Path, *, float16: bool = False) -> float | None:
+def write_package(run: Path, out: Path, *, float16: bool = False) -> float | None:
     """Write `tagger.json`, `model.onnx` and the model card of a run to a folder of their own; no torch weights.
 
     `model.onnx` is the one that training wrote, or is made from the weights where there is none.
