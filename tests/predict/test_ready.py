@@ -14,7 +14,7 @@ import tagloom
 from tagloom import ready
 from tagloom.cli import main
 from tagloom.errors import DataError, TaggerError
-from tagloom.predict.files import part_places
+from tagloom.predict.files import split_arguments
 from tagloom.predict.package import write_package
 from tagloom.tagger.spec import read_spec
 
@@ -107,14 +107,14 @@ def test_which_argument_is_the_tagger(tmp_path, monkeypatch):
     for file in ("a.jpg", "scan", "photos/b.jpg"):
         Path(file).touch()
     a, photos = Path("a.jpg"), Path("photos")
-    assert part_places(["run", "a.jpg", "photos"]) == ("run", [a, photos])
-    assert part_places(["begun", "a.jpg"]) == ("begun", [a]), "to be told that it is not finished"
-    assert part_places(["hf-hub:owner/name", "a.jpg"]) == ("hf-hub:owner/name", [a])
-    assert part_places(["runs/frist", "a.jpg"]) == ("runs/frist", [a]), "to be told that there is no such folder"
-    assert part_places(["a.jpg"]) == (None, [a])
-    assert part_places(["photos", "a.jpg"]) == (None, [photos, a])
-    assert part_places(["scan"]) == (None, [Path("scan")]), "a file is a picture whatever its name"
-    assert part_places(["missing.jpg", "a.jpg"]) == (None, [Path("missing.jpg"), a])
+    assert split_arguments(["run", "a.jpg", "photos"]) == ("run", [a, photos])
+    assert split_arguments(["begun", "a.jpg"]) == ("begun", [a]), "to be told that it is not finished"
+    assert split_arguments(["hf-hub:owner/name", "a.jpg"]) == ("hf-hub:owner/name", [a])
+    assert split_arguments(["runs/frist", "a.jpg"]) == ("runs/frist", [a]), "to be told that there is no such folder"
+    assert split_arguments(["a.jpg"]) == (None, [a])
+    assert split_arguments(["photos", "a.jpg"]) == (None, [photos, a])
+    assert split_arguments(["scan"]) == (None, [Path("scan")]), "a file is a picture whatever its name"
+    assert split_arguments(["missing.jpg", "a.jpg"]) == (None, [Path("missing.jpg"), a])
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_what_cannot_be_meant_is_refused(tmp_path, monkeypatch, places, message)
     Path("run", "tagger.json").touch()
     Path("a.jpg").touch()
     with pytest.raises(DataError, match=message):
-        part_places(places)
+        split_arguments(places)
 
 
 def test_predicting_imports_nothing_slow(small_ready, photo):

@@ -150,10 +150,10 @@ def predict(
 
     With no tagger named, the ready one does it, which comes with Tagloom. Exits with 1 when no picture could be read.
     """
-    from tagloom.predict.files import collect_images, part_places, read_labels, tag_files, write_tags
+    from tagloom.predict.files import collect_images, split_arguments, read_labels, tag_files, write_tags
     from tagloom.predict.tagger import load
 
-    run, pictures = part_places(places)
+    run, pictures = split_arguments(places)
     paths = collect_images(pictures)
     tagger = load(run, device=device, words=words)
     if run is None:  # a folder that was meant as a tagger would otherwise be taken for pictures without a word

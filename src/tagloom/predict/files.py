@@ -14,7 +14,7 @@ from tagloom.predict.tagger import HUB_PREFIX, Tag, Tagger
 from tagloom.tagger.spec import RUN_FILE, SPEC_FILE
 
 
-def part_places(places: Sequence[str]) -> tuple[str | None, list[Path]]:
+def split_arguments(places: Sequence[str]) -> tuple[str | None, list[Path]]:
     """Part what was named into the tagger, None where none is, and the pictures.
 
     Only the first can be a tagger: "hf-hub:owner/name", a folder with a tagger.json or a run that was begun, or
