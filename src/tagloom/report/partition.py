@@ -18,7 +18,7 @@ from tagloom.wording import printable
 
 
 @dataclass(frozen=True)
-class PartReport:
+class PartitionReport:
     """Parts of the labels, with how near their labels are.
 
     Attributes:
@@ -44,7 +44,7 @@ class PartReport:
         }
 
 
-def render_parts(report: PartReport, console: Console) -> None:
+def render_partition(report: PartitionReport, console: Console) -> None:
     """Print a row per part: its size, the mean affinity inside it and to the labels outside, and its labels."""
     between = nearness(report.near, report.parts)
     sizes = np.array([len(part) for part in report.parts], np.float64)
@@ -63,7 +63,7 @@ def render_parts(report: PartReport, console: Console) -> None:
     console.print("[dim]inside, outside: mean affinity of two labels of the part, and of one in it and one not.[/]")
 
 
-def draw_parts(report: PartReport, path: str | os.PathLike[str]) -> Path:
+def draw_partition(report: PartitionReport, path: str | os.PathLike[str]) -> Path:
     """Draw the affinity of all labels in the order of their parts, the first part on top."""
     order = [label for part in report.parts for label in part]
     names = [
