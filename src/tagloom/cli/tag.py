@@ -150,7 +150,7 @@ def predict(
 
     With no tagger named, the ready one does it, which comes with Tagloom. Exits with 1 when no picture could be read.
     """
-    from tagloom.predict.files import collect_images, split_arguments, read_labels, tag_files, write_tags
+    from tagloom.predict.files import collect_images, read_labels, split_arguments, tag_files, write_tags
     from tagloom.predict.tagger import load
 
     run, pictures = split_arguments(places)
