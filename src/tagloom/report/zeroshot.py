@@ -1,4 +1,4 @@
-"""The result of `tagloom.metrics.zero_shot_score` as a table for people."""
+"""The result of `tagloom.metrics.zero_shot_score` as tables for people."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,9 +7,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tagloom.wording import printable
+from tagloom.metrics.zeroshot import ZERO_SHOT_NAMES
+from tagloom.wording import listed, printable
 
-NAMED = 20  # labels without a positive that are named before "and … more"
+MOST_LISTED = 20  # labels without a positive that are listed by name
 _ROWS = {"ZSL": "unseen labels only (ZSL)", "GZSL": "all labels (GZSL)", "seen": "seen labels only"}
 
 
@@ -24,16 +25,16 @@ def render_zero_shot(result: dict[str, dict[str, Any]], labels: Sequence[str], c
     names = [printable(label) for label in labels]
     table = Table(
         title="Zero-shot",
-        caption="percent; F1@K: every image gets exactly its K best of these labels",
+        caption="percent; F1@K: every image gets exactly its K best labels of these",
         title_justify="left",
         caption_justify="left",
     )
-    table.add_column("scored are")
-    for column in ("labels", "mAP", "F1@3", "F1@5"):
+    table.add_column("labels scored")
+    for column in ("count", *ZERO_SHOT_NAMES):
         table.add_column(column, justify="right")
     for part, title in _ROWS.items():
         figures = result[part]
-        cells = [f"{figures[name]:.2f}" for name in ("mAP", "F1@3", "F1@5")]
+        cells = [f"{figures[name]:.2f}" for name in ZERO_SHOT_NAMES]
         table.add_row(title, f"{len(figures['columns']):,}", *cells)
     console.print(table)
     unseen = result["ZSL"]
@@ -45,6 +46,5 @@ def render_zero_shot(result: dict[str, dict[str, Any]], labels: Sequence[str], c
     console.print(by_label)
     absent = result["GZSL"]["columns_without_positive"]
     if absent:
-        listed = ", ".join(names[column] for column in absent[:NAMED])
-        more = f" and {len(absent) - NAMED:,} more" if len(absent) > NAMED else ""
-        console.print(Text(f"Without a positive image, so not in mAP ({len(absent):,}): {listed}{more}"))
+        missing = listed([names[column] for column in absent], MOST_LISTED)
+        console.print(Text(f"Without a positive image, so not in mAP ({len(absent):,}): {missing}"))

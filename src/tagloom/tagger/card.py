@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tagloom.recipe.names import SHOWN_METRICS
 from tagloom.tagger.spec import TaggerSpec
 
 
@@ -44,8 +45,7 @@ def _figures(spec: TaggerSpec) -> str:
     rows = []
     for part, figures in spec.metrics.items():
         if isinstance(figures, dict):
-            names = ("top1", "mAP") if spec.task == "single" else ("mAP", "CF1", "OF1")
-            shown = [f"{name} {figures[name]:.2f}" for name in names if name in figures]
+            shown = [f"{name} {figures[name]:.2f}" for name in SHOWN_METRICS[spec.task] if name in figures]
             note = f" ({_chosen_there(spec)} on these images)" if part == "held_aside" else ""
             rows.append(f"- {part.replace('_', ' ')}: {', '.join(shown)}{note}{_calibration_errors(figures)}")
     if not rows:
