@@ -18,18 +18,14 @@ from tagloom.errors import DataError, TagloomError
 from tagloom.evaluation.compare import (
     Change,
     Comparison,
-    Gap,
     compare_scores,
     compare_taggers,
-    comparison_to_dict,
-    count_pairs,
-    cross_label_gaps,
-    improved_pairs,
-    read_pair,
     shared_classes,
 )
+from tagloom.evaluation.label_pairs import Gap, count_pairs, cross_label_gaps, improved_pairs, read_pair
 from tagloom.predict.tagger import Tagger
 from tagloom.recipe.pictures import Preprocess
+from tagloom.report.comparison import comparison_to_dict
 from tagloom.tagger.spec import TaggerSpec
 
 IMAGES = 24
@@ -184,8 +180,8 @@ def test_a_pair_is_read_with_spaces_and_with_commas_inside_labels():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("cow", "with a comma between"),
-        ("cow,", "with a comma between"),
+        ("cow", "separated by a comma"),
+        ("cow,", "separated by a comma"),
         ("cow,hors", "unknown label 'hors': did you mean 'horse'?"),
         ("cow,cow", "one label twice"),
     ],

@@ -63,7 +63,7 @@ def test_a_folder_that_holds_a_tagger_is_left_alone(untrained_run, tmp_path):
 @pytest.mark.parametrize("name", ["README.md", "model.onnx"])
 def test_nothing_is_written_over(untrained_run, tmp_path, name):
     (tmp_path / name).write_text("mine")
-    with pytest.raises(TagloomError, match=f"holds a {name} that would be written over"):
+    with pytest.raises(TagloomError, match=f"holds a {name} that would be overwritten"):
         write_package(untrained_run, tmp_path)
     assert names(tmp_path) == {name}
     assert (tmp_path / name).read_text() == "mine"

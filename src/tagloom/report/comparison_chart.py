@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tagloom.evaluation.compare import Change, Comparison, Gap
+from tagloom.evaluation.compare import Change, Comparison
+from tagloom.evaluation.label_pairs import Gap
 from tagloom.report.drawing import (
     FAINT,
     GAIN,

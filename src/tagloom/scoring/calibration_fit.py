@@ -110,9 +110,7 @@ def _fit_softmax(logits: Array, targets: Array) -> float:
     truth = np.asarray(targets, bool)
     rows = np.flatnonzero(truth.sum(axis=1) == 1)
     if not len(rows):
-        raise DataError(
-            "no image has exactly one label, so no temperature can be fitted. Use calibration 'none'."
-        )
+        raise DataError("no image has exactly one label, so no temperature can be fitted. Use calibration 'none'.")
     values, right = np.asarray(logits[rows], np.float64), truth[rows].argmax(axis=1)
     values -= values.max(axis=1, keepdims=True)
     chosen = values[np.arange(len(rows)), right]
