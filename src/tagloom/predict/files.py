@@ -87,7 +87,7 @@ def write_tags(rows: Iterable[tuple[Path, list[Tag]]], path: Path) -> int:
         The number of images written.
     """
     if path.suffix not in (".csv", ".jsonl"):
-        raise DataError(f"{path}: tags are written as .csv or .jsonl; give the file one of these suffixes.")
+        raise DataError(f"{path}: tags are written as .csv or .jsonl; use one of these suffixes.")
     write = _write_csv if path.suffix == ".csv" else _write_json_lines
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from tagloom.evaluation.compare import LEAST_POSITIVES, Change, Comparison, Interval
 from tagloom.evaluation.label_pairs import Gap, count_pairs, improved_pairs
+from tagloom.report.table import as_text, make_table
 from tagloom.wording import listed, printable
 
 SHOWN = 10  # labels at either end of the ranking
@@ -105,16 +106,13 @@ def _counted(changes: Sequence[Change]) -> str:
 
 def _labels(comparison: Comparison, cut: bool) -> Table:
     changes = comparison.labels
-    table = Table(title="Average precision of each label", title_justify="left")
-    table.add_column("label", overflow="fold")
-    for name in ("positives", "A", "B", "difference", "95 % interval"):
-        table.add_column(name, justify="right")
-    table.add_column("")
+    columns = ("label", ">positives", ">A", ">B", ">difference", ">95 % interval", "")
+    table = make_table("Average precision of each label", *columns)
     for change in changes[:SHOWN] if cut else changes:
         table.add_row(*_cells(change))
     if cut:
         hidden = len(changes) - 2 * SHOWN
-        table.add_row(Text(f"… {hidden:,} more", style="dim"), *[""] * 6)
+        table.add_row(Text(f"… {hidden:,} more", style="dim"), *[""] * (len(columns) - 1))
         for change in changes[-SHOWN:]:
             table.add_row(*_cells(change))
     return table
@@ -138,7 +136,7 @@ def _cells(change: Change) -> list[Text | str]:
     style = _style(change)
     mark = ("▲" if change.difference > 0 else "▼") if change.sure else ""
     return [
-        Text(printable(change.name), style),
+        as_text(change.name, style),
         f"{change.positives:,}",
         f"{change.first:.2f}",
         f"{change.second:.2f}",
@@ -163,29 +161,20 @@ def _pair_counts(comparison: Comparison, least: float) -> list[Text]:
 
 
 def _together(together: Sequence[tuple[Change, Change]]) -> Table:
-    table = Table(title="Pairs that improved most together", title_justify="left")
-    table.add_column("labels", overflow="fold")
-    table.add_column("gains", justify="right")
+    table = make_table("Pairs that improved most together", "labels", ">gains")
     for one, two in together:
-        names = f"{printable(one.name)}, {printable(two.name)}"
-        table.add_row(Text(names), f"{one.difference:+.2f}  {two.difference:+.2f}")
+        table.add_row(as_text(f"{one.name}, {two.name}"), f"{one.difference:+.2f}  {two.difference:+.2f}")
     return table
 
 
 def _gaps(gaps: Sequence[Gap]) -> Table:
-    table = Table(
-        title="Gaps between labels: how far apart their average precisions are",
-        title_justify="left",
-        caption="in brackets the two average precisions",
-        caption_justify="left",
-    )
-    table.add_column("labels", overflow="fold")
-    for name in ("gap in A", "gap in B", "change"):
-        table.add_column(name, justify="right")
+    title = "Gaps between labels: how far apart their average precisions are"
+    caption = "in brackets: the two average precisions"
+    table = make_table(title, "labels", ">gap in A", ">gap in B", ">change", caption=caption)
     for gap in gaps:
         before, after = gap.widths
         table.add_row(
-            Text(", ".join(map(printable, gap.labels))),
+            as_text(", ".join(gap.labels)),
             f"{before:.2f} ({gap.first[0]:.2f}, {gap.first[1]:.2f})",
             f"{after:.2f} ({gap.second[0]:.2f}, {gap.second[1]:.2f})",
             f"{after - before:+.2f}",

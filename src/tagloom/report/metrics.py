@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tagloom.metrics.precision_recall import PRECISION_RECALL_NAMES
+from tagloom.report.table import make_table
 from tagloom.wording import listed, printable
 
 SHOWN = 10  # classes at either end of the ranking
@@ -51,15 +52,9 @@ def _extent(result: dict[str, Any], measured: int) -> str:
 
 def _precision_and_recall(result: dict[str, Any]) -> Table:
     """A row for the threshold alone and one for each top k in the result; a column for each metric."""
-    table = Table(
-        title="Precision, recall and F1",
-        caption="percent; C: mean over classes, O: over all tags",
-        title_justify="left",
-        caption_justify="left",
-    )
-    table.add_column("tags")
-    for name in PRECISION_RECALL_NAMES:
-        table.add_column(name, justify="right")
+    columns = (f">{name}" for name in PRECISION_RECALL_NAMES)
+    caption = "percent; C: mean over classes, O: over all tags"
+    table = make_table("Precision, recall and F1", "tags", *columns, caption=caption)
     for suffix in (name.removeprefix("CF1") for name in result if name.startswith("CF1")):
         top = suffix.removeprefix("_").replace("top", "top ")
         values = [f"{result[name + suffix]:.2f}" for name in PRECISION_RECALL_NAMES]
@@ -70,12 +65,7 @@ def _precision_and_recall(result: dict[str, Any]) -> Table:
 def _class_table(
     title: str, ranked: Sequence[tuple[float, int]], names: Sequence[str], counts: Sequence[int] | None
 ) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column("class", overflow="fold")
-    if counts is not None:
-        table.add_column("positives", justify="right")
-    table.add_column("AP", justify="right")
-    table.add_column("")
+    table = make_table(title, "class", *([] if counts is None else [">positives"]), ">AP", "")
     for ap, index in ranked:
         count = [] if counts is None else [f"{counts[index]:,}"]
         table.add_row(Text(names[index]), *count, f"{ap:.2f}", ProgressBar(total=100, completed=ap, width=20))

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from tagloom.metrics.zeroshot import ZERO_SHOT_NAMES
+from tagloom.report.table import make_table
 from tagloom.wording import listed, printable
 
 MOST_LISTED = 20  # labels without a positive that are listed by name
@@ -23,23 +23,16 @@ def render_zero_shot(result: dict[str, dict[str, Any]], labels: Sequence[str], c
         console: Where to print.
     """
     names = [printable(label) for label in labels]
-    table = Table(
-        title="Zero-shot",
-        caption="percent; F1@K: every image gets exactly its K best labels of these",
-        title_justify="left",
-        caption_justify="left",
-    )
-    table.add_column("labels scored")
-    for column in ("count", *ZERO_SHOT_NAMES):
-        table.add_column(column, justify="right")
+    columns = (f">{name}" for name in ZERO_SHOT_NAMES)
+    caption = "percent; F1@K: every image gets exactly its K best labels of these"
+    table = make_table("Zero-shot", "labels scored", ">count", *columns, caption=caption)
     for part, title in _ROWS.items():
         figures = result[part]
         cells = [f"{figures[name]:.2f}" for name in ZERO_SHOT_NAMES]
         table.add_row(title, f"{len(figures['columns']):,}", *cells)
     console.print(table)
     unseen = result["ZSL"]
-    by_label = Table("unseen label", title="Unseen labels by average precision", title_justify="left")
-    by_label.add_column("AP", justify="right")
+    by_label = make_table("Unseen labels by average precision", "unseen label", ">AP")
     measured = [(ap, column) for ap, column in zip(unseen["AP"], unseen["columns"], strict=True) if ap is not None]
     for ap, column in sorted(measured, reverse=True):
         by_label.add_row(Text(names[column]), f"{ap:.2f}")
