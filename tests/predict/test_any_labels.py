@@ -1,4 +1,4 @@
-"""A tagger of words is asked for any labels: typed, unseen, one or twenty thousand, with torch or without."""
+"""A tagger with word queries scores any labels: typed, unseen, one or twenty thousand, with torch or without."""
 
 import shutil
 from dataclasses import replace

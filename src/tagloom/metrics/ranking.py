@@ -29,6 +29,16 @@ class Column:
     unknown: int
     """How many of `ranked` are unknown."""
 
+    def probabilities(self, user: str) -> Array:
+        """Give the known scores, ascending; refuse any that are not from 0 to 1, which `user` needs."""
+        known = self.ranked[self.unknown :]
+        if len(known) and not (known[0] >= 0 and known[-1] <= 1):
+            raise DataError(
+                f"scores from {known[0]:g} to {known[-1]:g} were given, but {user} need probabilities, from 0 to 1: "
+                "put logits through the sigmoid first."
+            )
+        return known
+
     def images_from(self, values: Array) -> Array:
         """Count the known images that score at least each value."""
         return len(self.ranked) - np.maximum(np.searchsorted(self.ranked, values, "left"), self.unknown)

@@ -81,7 +81,7 @@ def reliability_curves(
     shared = even if binning == "equal-width" else np.percentile(_sample(scores, known), 100 * even)
 
     def measure(column: Column, index: int) -> tuple[Bins, Curve]:
-        seen = _known_scores(column)
+        seen = column.probabilities("reliability curves")
         own = even if binning == "equal-width" or not len(seen) else np.percentile(seen, 100 * even)
         return _fill(column, shared), _curve(_fill(column, own))
 
@@ -120,7 +120,7 @@ def calibration_figures(scores: Array, targets: Array, known: Array | None = Non
 
 def _fill(column: Column, edges: Array) -> Bins:
     """Count a label's known pairs between edges (B + 1,); the first and last bin also take what lies outside."""
-    seen = _known_scores(column)
+    seen = column.probabilities("reliability curves")
     ends = np.searchsorted(seen, edges[1:-1], "right")
     found = np.searchsorted(column.positives, edges[1:-1], "right")
     sums = np.concatenate([[0.0], np.cumsum(seen, dtype=np.float64)])
@@ -135,16 +135,6 @@ def _curve(filled: Bins) -> Curve:
     full = filled.pairs > 0
     pairs = filled.pairs[full]
     return Curve(pairs, filled.score_sum[full] / pairs, filled.positives[full] / pairs)
-
-
-def _known_scores(column: Column) -> Array:
-    seen = column.ranked[column.unknown :]
-    if len(seen) and not (seen[0] >= 0 and seen[-1] <= 1):
-        raise DataError(
-            f"scores from {seen[0]:g} to {seen[-1]:g} were given, but reliability needs probabilities, from 0 to 1: "
-            "put logits through the sigmoid first."
-        )
-    return seen
 
 
 def _sample(scores: Array, known: Array | None) -> Array:

@@ -110,7 +110,7 @@ def _cuts_below_positives(column: Column) -> tuple[Array, Array, Array]:
 
     A lower cut that passes more negatives and no further positive is never better.
     """
-    _refuse_non_probabilities(column)
+    column.probabilities("thresholds")  # refuses anything else
     candidates = column.positives[column.positives > 0]
     return column.positives_from(candidates), column.images_from(candidates), candidates
 
@@ -129,15 +129,6 @@ def _f1_over(column: Column) -> Array | None:
         return None
     found, images = column.positives_over(SHARED_GRID), column.images_over(SHARED_GRID)
     return np.asarray(2 * found / (images + len(column.positives)))
-
-
-def _refuse_non_probabilities(column: Column) -> None:
-    seen = column.ranked[column.unknown :]
-    if len(seen) and not (seen[0] >= 0 and seen[-1] <= 1):
-        raise DataError(
-            f"scores from {seen[0]:g} to {seen[-1]:g} were given, but thresholds are for probabilities, from 0 to 1:"
-            " put logits through the sigmoid first."
-        )
 
 
 def _float32(scores: Array) -> Array:
