@@ -62,7 +62,7 @@ def test_help_answers_without_importing_torch():
 def test_check_audits_a_table_and_writes_json(tagloom, photos):
     code, out, _ = tagloom("check", photos / "labels.csv", "--json", photos / "audit.json")
     assert code == 0
-    assert "nothing to mend" in out.lower()
+    assert "nothing to fix" in out.lower()
     audit = json.loads((photos / "audit.json").read_text())
     assert audit["images"] == 12
     assert audit["classes"] == ["cat", "dog"]

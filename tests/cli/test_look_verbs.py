@@ -74,8 +74,8 @@ def test_taggers_that_share_some_classes_name_the_rest(tagloom, finished_run, sc
     assert "--ignore-other-labels" in err
     code, out, _ = tagloom("compare", finished_run, other, scenes / "val.csv", "--ignore-other-labels", "--all")
     assert code == 0
-    assert f"Left out, since B does not know them (2): {first}, {second}" in out
-    assert "Left out, since A does not know them (2): yak, gnu" in out
+    assert f"Left out, because B does not know them (2): {first}, {second}" in out
+    assert "Left out, because A does not know them (2): yak, gnu" in out
 
 
 def test_taggers_without_a_common_class_are_refused(tagloom, finished_run, scenes, tmp_path):

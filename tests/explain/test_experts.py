@@ -78,7 +78,7 @@ def test_explain_draws_prints_and_writes_the_load(sharing_run: Path, scenes: Pat
     arguments = ["explain", "--experts", str(sharing_run), str(scenes / "test.csv"), "--limit", "4", *files]
     result = CliRunner().invoke(app, [*arguments, "--device", "cpu"])
     assert result.exit_code == 0, result.output
-    assert "layer 2, mean of 4 pictures" in result.output
+    assert "layer 2, mean of 4 images" in result.output
     with Image.open(drawing) as image:
         assert min(image.size) > 200
     written = json.loads(numbers.read_text())
@@ -91,7 +91,7 @@ def test_explain_takes_one_picture_or_a_folder(sharing_run: Path, scenes: Path) 
         arguments = ["explain", "--experts", str(sharing_run), str(place), "--device", "cpu", "--limit", "6"]
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, result.output
-        assert f"mean of {count} pictures" in result.output
+        assert f"mean of {count} images" in result.output
 
 
 def test_a_tagger_without_experts_says_how_to_get_one(finished_run: Path, scenes: Path) -> None:

@@ -16,6 +16,7 @@ from sklearn.metrics import average_precision_score
 
 from tagloom.errors import DataError
 from tagloom.metrics import average_precision, blocks, f1_at_k, score, top1_accuracy
+from tagloom.recipe.names import METRIC_NAMES, SHOWN_METRICS, SINGLE_LABEL_METRICS
 
 Case = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -331,3 +332,11 @@ def test_tensors_and_lists_are_taken_for_arrays():
         np.array(scores, np.float32), np.array(targets)
     )
     assert score(scores, targets)["mAP"] == 100.0
+
+
+@pytest.mark.parametrize("task", ["multi", "single"])
+def test_score_has_every_metric_that_a_recipe_can_name(task):
+    result = score(np.array([[0.9, 0.2], [0.3, 0.6]]), np.array([[1, 0], [1, 0]]), task=task)
+    measured = set(METRIC_NAMES) - (set() if task == "single" else set(SINGLE_LABEL_METRICS))
+    assert measured == set(METRIC_NAMES) & set(result)
+    assert set(SHOWN_METRICS[task]) <= measured

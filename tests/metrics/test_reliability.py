@@ -129,7 +129,7 @@ def test_bins_of_equal_mass_come_from_a_sample_where_pairs_are_very_many(monkeyp
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"bins": 0}, "0 bins"),
+        ({"bins": 0}, "bins is 0"),
         ({"binning": "equal-widht"}, "did you mean 'equal-width'"),
         ({"scores": np.array([[2.0], [0.5]])}, "from 0.5 to 2 were given"),
         ({"known": np.zeros((2, 1), bool), "binning": "equal-mass"}, "no pair is known"),

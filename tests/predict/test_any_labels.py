@@ -1,4 +1,4 @@
-"""A tagger of words is asked for any labels: typed, unseen, one or twenty thousand, with torch or without."""
+"""A tagger with word queries scores any labels: typed, unseen, one or twenty thousand, with torch or without."""
 
 import shutil
 from dataclasses import replace
@@ -12,7 +12,7 @@ from tagloom.errors import TaggerError, WordError
 from tagloom.evaluation.evaluate import evaluate, evaluate_split, trained_labels
 from tagloom.labels.split import LabelSplit
 from tagloom.predict import any_labels as labels_module
-from tagloom.predict.any_labels import asking, other_questions, own_question
+from tagloom.predict.any_labels import own_queries, queries_for, with_queries
 from tagloom.predict.tagger import Tagger, load
 from tagloom.tagger.spec import WordForm, read_spec
 from tagloom.words import encode_labels, sources
@@ -90,18 +90,18 @@ def test_new_labels_get_the_median_threshold(tagger):
 def test_twenty_thousand_labels_go_in_chunks(tagger, picture, monkeypatch):
     rng = np.random.default_rng(0)
     vectors = {f"label {number}": rng.standard_normal(6).astype(np.float32) for number in range(20_000)}
-    known = dict(zip(*tagger._asker.own, strict=True)) | vectors
+    known = dict(zip(*tagger._label_scorer.own, strict=True)) | vectors
     monkeypatch.setattr(
         labels_module, "encode_labels", lambda asked, *_, **__: np.stack([known[name] for name in asked])
     )
     sizes: list[int] = []
-    real = tagger._asker.ask
+    real = tagger._label_scorer.network
 
     def noting(pictures, words):
         sizes.append(len(pictures) * len(words))
         return real(pictures, words)
 
-    object.__setattr__(tagger._asker, "ask", noting)
+    object.__setattr__(tagger._label_scorer, "network", noting)
     names = list(vectors)
     scores = tagger.scores(picture, labels=names)
     assert scores.shape == (1, 20_000)
@@ -199,7 +199,7 @@ def test_places_in_a_strangers_folder_are_checked(folder):
         load(folder)
 
 
-def scored_by_place(pictures: np.ndarray, words: np.ndarray) -> np.ndarray:
+def scored_by_column(pictures: np.ndarray, words: np.ndarray) -> np.ndarray:
     """A network whose logit of a word is its first value."""
     return np.repeat(words[:, :, 0].reshape(1, -1), len(pictures), axis=0)
 
@@ -210,20 +210,20 @@ def scored_by_place(pictures: np.ndarray, words: np.ndarray) -> np.ndarray:
 def test_every_label_finds_its_own_logit_however_words_are_laid_out(grouping, group_size, fixed, count):
     form = WordForm("x", places=(0,), group_size=group_size, fixed_queries=fixed, grouping=grouping)
     vectors = np.stack([np.arange(1, count + 1), np.ones(count)], axis=1).astype(np.float32)
-    questions = other_questions(vectors, form)
-    for words, _ in questions:
+    chunks = queries_for(vectors, form)
+    for words, _ in chunks:
         assert words.shape[1:] == (group_size, 2)
         assert fixed is None or len(words) == fixed
         assert (words.any(axis=2).sum(axis=1) > 0).all() or fixed is not None, "no query is idle"
-    logits = asking(scored_by_place, questions)(np.zeros((2, 8, 8, 3), np.uint8))
+    logits = with_queries(scored_by_column, chunks)(np.zeros((2, 8, 8, 3), np.uint8))
     assert logits.tolist() == [list(range(1, count + 1))] * 2
 
 
 def test_own_classes_stand_where_they_were_trained():
     form = WordForm("x", places=(3, 0, 5), group_size=2)
-    words, places = own_question(np.float32([[1, 1], [2, 2], [3, 3]]), form)
+    words, columns = own_queries(np.float32([[1, 1], [2, 2], [3, 3]]), form)
     assert words[:, :, 0].tolist() == [[2, 0], [0, 1], [0, 3]]
-    assert places.tolist() == [3, 0, 5]
+    assert columns.tolist() == [3, 0, 5]
 
 
 def test_seen_and_unseen_labels_are_evaluated_together_and_apart(tagger, scenes):

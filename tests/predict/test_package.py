@@ -9,7 +9,7 @@ import pytest
 from tagloom.data.scenes import draw_scene
 from tagloom.errors import TaggerError, TagloomError
 from tagloom.predict import package
-from tagloom.predict.package import write_portable
+from tagloom.predict.package import write_package
 from tagloom.predict.tagger import load
 from tagloom.tagger.spec import read_spec, write_spec
 
@@ -22,7 +22,7 @@ def names(folder):
 
 @pytest.mark.parametrize("float16", [False, True])
 def test_a_folder_of_three_files_scores_as_the_run(untrained_run, tmp_path, float16):
-    worst = write_portable(untrained_run, tmp_path / "out", float16=float16)
+    worst = write_package(untrained_run, tmp_path / "out", float16=float16)
     assert names(tmp_path / "out") == FILES
     pictures = [np.asarray(draw_scene(seed=1, index=index)[0]) for index in range(5)]
     ours, theirs = load(tmp_path / "out"), load(untrained_run)
@@ -41,7 +41,7 @@ def test_a_folder_of_three_files_scores_as_the_run(untrained_run, tmp_path, floa
 def test_without_a_model_onnx_one_is_made_from_the_weights(untrained_run, tmp_path):
     run = shutil.copytree(untrained_run, tmp_path / "run")
     (run / "model.onnx").unlink()
-    write_portable(run, tmp_path / "out")
+    write_package(run, tmp_path / "out")
     picture = np.asarray(draw_scene(seed=1, index=0)[0])
     np.testing.assert_allclose(load(tmp_path / "out").scores(picture), load(untrained_run).scores(picture), atol=1e-5)
 
@@ -49,34 +49,34 @@ def test_without_a_model_onnx_one_is_made_from_the_weights(untrained_run, tmp_pa
 def test_scores_that_differ_are_refused_and_nothing_is_left(untrained_run, tmp_path, monkeypatch):
     monkeypatch.setattr(package, "MAX_DIFFERENCE", 1e-9)
     with pytest.raises(TaggerError, match=r"scores differ by up to .*without --float16"):
-        write_portable(untrained_run, tmp_path / "out", float16=True)
+        write_package(untrained_run, tmp_path / "out", float16=True)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_folder_that_holds_a_tagger_is_left_alone(untrained_run, tmp_path):
     run = shutil.copytree(untrained_run, tmp_path / "run")
     with pytest.raises(TagloomError, match="holds a tagger"):
-        write_portable(untrained_run, run)
+        write_package(untrained_run, run)
     assert names(run) == names(untrained_run)
 
 
 @pytest.mark.parametrize("name", ["README.md", "model.onnx"])
 def test_nothing_is_written_over(untrained_run, tmp_path, name):
     (tmp_path / name).write_text("mine")
-    with pytest.raises(TagloomError, match=f"holds a {name} that would be written over"):
-        write_portable(untrained_run, tmp_path)
+    with pytest.raises(TagloomError, match=f"holds a {name} that would be overwritten"):
+        write_package(untrained_run, tmp_path)
     assert names(tmp_path) == {name}
     assert (tmp_path / name).read_text() == "mine"
 
 
 def test_other_files_of_the_folder_stay(untrained_run, tmp_path):
     (tmp_path / "__init__.py").write_text("kept")
-    write_portable(untrained_run, tmp_path)
+    write_package(untrained_run, tmp_path)
     assert names(tmp_path) == {*FILES, "__init__.py"}
 
 
 def test_a_tagger_of_words_takes_its_words_along(word_run, tmp_path):
-    write_portable(word_run, tmp_path / "out", float16=True)
+    write_package(word_run, tmp_path / "out", float16=True)
     assert names(tmp_path / "out") == {*FILES, "words.safetensors"}
     picture = np.asarray(draw_scene(seed=1, index=0)[0])
     asked = ["anchor", "golden heart"]
@@ -88,6 +88,6 @@ def test_where_tables_lay_on_the_machine_of_training_is_not_handed_on(untrained_
     run = shutil.copytree(untrained_run, tmp_path / "run")
     spec = read_spec(run)
     write_spec(replace(spec, data=spec.data | {"training_table": "/home/alice/coco/train.csv"}), run)
-    write_portable(run, tmp_path / "out")
+    write_package(run, tmp_path / "out")
     assert read_spec(tmp_path / "out").data == spec.data | {"training_table": "coco/train.csv"}
     assert "alice" not in (tmp_path / "out" / "README.md").read_text()

@@ -14,8 +14,8 @@ import tagloom
 from tagloom import ready
 from tagloom.cli import main
 from tagloom.errors import DataError, TaggerError
-from tagloom.predict.files import part_places
-from tagloom.predict.package import write_portable
+from tagloom.predict.files import split_arguments
+from tagloom.predict.package import write_package
 from tagloom.tagger.spec import read_spec
 
 MAX_BYTES = 14_000_000
@@ -32,19 +32,19 @@ def photo(tmp_path) -> Path:
 def small_ready(untrained_run, tmp_path_factory) -> Path:
     """What will lie in src/tagloom/ready, of a tiny tagger."""
     folder = tmp_path_factory.mktemp("ready")
-    write_portable(untrained_run, folder, float16=True)
+    write_package(untrained_run, folder, float16=True)
     return folder
 
 
 @pytest.fixture
 def with_ready(small_ready, monkeypatch) -> Path:
-    monkeypatch.setattr(ready, "_place", lambda: small_ready)
+    monkeypatch.setattr(ready, "_shipped_folder", lambda: small_ready)
     return small_ready
 
 
 @pytest.fixture
 def without_ready(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(ready, "_place", lambda: tmp_path / "nothing")
+    monkeypatch.setattr(ready, "_shipped_folder", lambda: tmp_path / "nothing")
 
 
 @pytest.fixture
@@ -91,9 +91,9 @@ def test_a_named_tagger_is_used_instead(command, without_ready, untrained_run, p
 def test_where_there_is_no_ready_tagger_the_message_says_so_and_how_to_name_one(command, without_ready, photo):
     code, _, err = command("predict", photo)
     assert code == 2
-    assert "the ready one is missing" in err
+    assert "the ready tagger is missing" in err
     assert "tagloom predict RUN photo.jpg" in err
-    with pytest.raises(TaggerError, match="the ready one is missing"):
+    with pytest.raises(TaggerError, match="the ready tagger is missing"):
         tagloom.load()
 
 
@@ -107,40 +107,40 @@ def test_which_argument_is_the_tagger(tmp_path, monkeypatch):
     for file in ("a.jpg", "scan", "photos/b.jpg"):
         Path(file).touch()
     a, photos = Path("a.jpg"), Path("photos")
-    assert part_places(["run", "a.jpg", "photos"]) == ("run", [a, photos])
-    assert part_places(["begun", "a.jpg"]) == ("begun", [a]), "to be told that it is not finished"
-    assert part_places(["hf-hub:owner/name", "a.jpg"]) == ("hf-hub:owner/name", [a])
-    assert part_places(["runs/frist", "a.jpg"]) == ("runs/frist", [a]), "to be told that there is no such folder"
-    assert part_places(["a.jpg"]) == (None, [a])
-    assert part_places(["photos", "a.jpg"]) == (None, [photos, a])
-    assert part_places(["scan"]) == (None, [Path("scan")]), "a file is a picture whatever its name"
-    assert part_places(["missing.jpg", "a.jpg"]) == (None, [Path("missing.jpg"), a])
+    assert split_arguments(["run", "a.jpg", "photos"]) == ("run", [a, photos])
+    assert split_arguments(["begun", "a.jpg"]) == ("begun", [a]), "to be told that it is not finished"
+    assert split_arguments(["hf-hub:owner/name", "a.jpg"]) == ("hf-hub:owner/name", [a])
+    assert split_arguments(["runs/frist", "a.jpg"]) == ("runs/frist", [a]), "to be told that there is no such folder"
+    assert split_arguments(["a.jpg"]) == (None, [a])
+    assert split_arguments(["photos", "a.jpg"]) == (None, [photos, a])
+    assert split_arguments(["scan"]) == (None, [Path("scan")]), "a file is a picture whatever its name"
+    assert split_arguments(["missing.jpg", "a.jpg"]) == (None, [Path("missing.jpg"), a])
 
 
 @pytest.mark.parametrize(
-    ("places", "message"),
+    ("arguments", "message"),
     [
-        (["a.jpg", "run"], "run: is a tagger, and stands among the pictures"),
-        (["a.jpg", "hf-hub:owner/name"], "stands among the pictures"),
-        (["run", "run"], "stands among the pictures"),
-        (["run"], "name the pictures to tag after it"),
-        (["hf-hub:owner/name"], "name the pictures to tag after it"),
-        (["nowhere"], "no such picture, folder of pictures, or tagger folder"),
+        (["a.jpg", "run"], "run: is a tagger, but stands among the images"),
+        (["a.jpg", "hf-hub:owner/name"], "stands among the images"),
+        (["run", "run"], "stands among the images"),
+        (["run"], "name the images to tag after it"),
+        (["hf-hub:owner/name"], "name the images to tag after it"),
+        (["nowhere"], "no such image, folder of images, or tagger folder"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(tmp_path, monkeypatch, places, message):
+def test_what_cannot_be_meant_is_refused(tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     Path("run").mkdir()
     Path("run", "tagger.json").touch()
     Path("a.jpg").touch()
     with pytest.raises(DataError, match=message):
-        part_places(places)
+        split_arguments(arguments)
 
 
 def test_predicting_imports_nothing_slow(small_ready, photo):
     script = (
         "import sys; from pathlib import Path; from tagloom import ready\n"
-        f"ready._place = lambda: Path({str(small_ready)!r})\n"
+        f"ready._shipped_folder = lambda: Path({str(small_ready)!r})\n"
         f"sys.argv = ['tagloom', 'predict', {str(photo)!r}, '--top-k', '1']\n"
         "from tagloom.cli import main\nmain()\n"
         "slow = {'torch', 'timm', 'scipy', 'sklearn', 'pyarrow', 'matplotlib', 'onnx', 'huggingface_hub'}\n"

@@ -12,7 +12,7 @@ from PIL import Image
 
 import tagloom
 from tagloom.errors import ImageError, MissingExtraError, TaggerError
-from tagloom.predict import tagger as predictor
+from tagloom.predict import engine as engines
 from tagloom.predict.tagger import Tag, Tagger, load
 from tagloom.recipe.pictures import Preprocess
 from tagloom.scoring.calibration import Calibration
@@ -199,7 +199,7 @@ def test_a_folder_without_weights_is_refused(folder):
 
 def test_without_torch_an_unexported_tagger_names_the_install(folder, monkeypatch):
     (folder / "model.onnx").unlink()
-    monkeypatch.setattr(predictor, "find_spec", lambda name: None)
+    monkeypatch.setattr(engines, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"no model\.onnx.*tagloom\[train\]"):
         load(folder)
 
@@ -275,9 +275,9 @@ def test_a_softmax_is_sharpened_by_its_scale():
 
 
 def test_a_folder_without_torch_weights_runs_in_onnx_even_where_there_is_a_gpu(untrained_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(predictor, "_has_gpu", lambda: True)
+    monkeypatch.setattr(engines, "_has_gpu", lambda: True)
     folder = Path(shutil.copytree(untrained_run, tmp_path / "run"))
     (folder / "model.safetensors").unlink()
     assert load(folder).engine == "onnx"
     with pytest.raises(TaggerError, match=r"was exported, without .*--device cpu"):
-        predictor._torch_run(folder, load(folder).spec, "cpu")
+        engines._torch_network(folder, load(folder).spec, "cpu")

@@ -28,16 +28,16 @@ SOUND = Audit(
     leaks=[],
 )
 
-# In the order in which they should be mended.
+# In the order in which they should be fixed.
 FINDINGS = [
     ({"leaks": [Leak("a.jpg", "b.jpg", "content")]}, "Images also in val.csv (1)", "shared images"),
     ({"problems": [ImageProblem("a.jpg", "missing", "no such file.")]}, "Missing images (1)", "missing images"),
     ({"problems": [ImageProblem("a.jpg", "broken", "ends early")]}, "Broken images (1)", "broken images"),
     ({"problems": [ImageProblem("a.jpg", "oversized", "huge")]}, "Oversized images (1)", "oversized images"),
-    ({"problems": [ImageProblem("a.jpg", "format", "is text")]}, "Files that are not read (1)", "convert"),
+    ({"problems": [ImageProblem("a.jpg", "format", "is text")]}, "Unsupported files (1)", "convert"),
     ({"duplicates": [DuplicateGroup(["a", "b"], True)]}, "Duplicate images with different labels (1)", "contradict"),
     ({"class_name_clashes": [["Dog", "dog"]]}, "Class names that look alike (1)", "one spelling"),
-    ({"class_names_with_outer_spaces": ["dog "]}, "Class names with spaces at their ends (1)", "trim"),
+    ({"class_names_with_outer_spaces": ["dog "]}, "Class names with outer spaces (1)", "trim"),
     ({"likely_slips": [LikelySlip("dgo", 2, "dog", 100)]}, "Classes that may be misspelt (1)", "classes.txt"),
     ({"classes_without_positive": ["dog"]}, "Classes without a positive (1)", "find positives"),
     ({"duplicates": [DuplicateGroup(["a", "b"], False)]}, "Duplicate images (1)", "repeated images"),
@@ -50,11 +50,11 @@ def page(audit):
     return stream.getvalue()
 
 
-def test_a_sound_table_gets_its_numbers_and_nothing_to_mend():
+def test_a_sound_table_gets_its_numbers_and_nothing_to_fix():
     text = page(SOUND)
     for part in ("labels.csv", "1.00 on average, 0 to 2", "200 (25.0%)", "75.0%", "33%", "100%"):
         assert part in text
-    assert text.rstrip().endswith("Verdict: nothing to mend.")
+    assert text.rstrip().endswith("Verdict: nothing to fix.")
     for part in ("repeated rows", "ignored columns", "Rare classes"):
         assert part not in text
 
@@ -63,19 +63,19 @@ def test_rare_classes_are_listed_rarest_first_and_are_no_fault():
     text = page(replace(SOUND, positives=[4, 1], rare_classes=["cat", "dog"]))
     assert "Rare classes, with fewer than 5 positives (2)\n  'dog' (1)\n  'cat' (4)\n" in text
     assert "more examples would help" in text
-    assert text.rstrip().endswith("Verdict: nothing to mend.")
+    assert text.rstrip().endswith("Verdict: nothing to fix.")
 
 
 def test_merged_rows_and_ignored_columns_are_shown():
     text = page(replace(SOUND, repeated_rows=1234, ignored_columns=["split", "w", "h", "url", "id"]))
-    assert "1,234, merged with the rows that they repeat" in text
-    assert "'split', 'w', 'h', 'url', … and 1 more" in text
-    assert text.rstrip().endswith("Verdict: nothing to mend.")
+    assert "1,234, merged with the rows they repeat" in text
+    assert "'split', 'w', 'h', 'url' and 1 more" in text
+    assert text.rstrip().endswith("Verdict: nothing to fix.")
 
 
 def test_a_likely_slip_names_both_spellings_and_how_often_they_occur():
     text = page(replace(SOUND, likely_slips=[LikelySlip("persn", 1, "person", 1168)]))
-    assert "'persn' (1 positive) beside 'person' (1,168)" in text
+    assert "'persn' (1 positive) next to 'person' (1,168)" in text
 
 
 def test_a_class_that_may_be_misspelt_is_not_listed_as_rare_again():
@@ -95,7 +95,7 @@ def test_a_class_that_may_be_misspelt_is_not_listed_as_rare_again():
 def test_the_verdict_says_why_training_would_refuse_the_table(change, reason):
     verdict = page(replace(SOUND, **change)).rstrip().splitlines()[-1]
     assert verdict.startswith(f"Verdict: training would refuse this table: {reason}.")
-    assert ("First, put the missing images in place" in verdict) == ("problems" in change)
+    assert ("First, add the missing images" in verdict) == ("problems" in change)
 
 
 @pytest.mark.parametrize(("change", "title", "advice"), FINDINGS)
@@ -107,9 +107,9 @@ def test_each_finding_is_listed_and_advised_on(change, title, advice):
     assert advice in verdict
 
 
-@pytest.mark.parametrize("mended", range(len(FINDINGS)))
-def test_the_gravest_finding_comes_first(mended):
-    left = FINDINGS[mended:]
+@pytest.mark.parametrize("fixed", range(len(FINDINGS)))
+def test_the_most_serious_finding_comes_first(fixed):
+    left = FINDINGS[fixed:]
     changes = {}
     for change, _, _ in left:
         for field, values in change.items():
@@ -158,5 +158,5 @@ def test_an_empty_table_can_be_shown():
     nothing = LabelsPerImage(0.0, 0, 0, 0, [])
     empty = replace(SOUND, images=0, classes=[], positives=[], unknown=[], labels_per_image=nothing, strongest_pairs=[])
     text = page(empty)
-    assert "nothing to mend" not in text
+    assert "nothing to fix" not in text
     assert "at least 2 images are needed, found 0; no image has any label." in text

@@ -4,7 +4,8 @@ import io
 
 from rich.console import Console
 
-from tagloom.evaluation.compare import Change, Comparison, Gap, Interval
+from tagloom.evaluation.compare import Change, Comparison, Interval
+from tagloom.evaluation.label_pairs import Gap
 from tagloom.report.comparison import render_comparison
 
 
@@ -41,9 +42,9 @@ def test_the_headline_gives_both_maps_and_whether_their_difference_is_sure() -> 
 
 def test_labels_that_moved_are_counted_beyond_the_least() -> None:
     comparison = comparison_of([5.0, 1.5, 0.5, 0.0, -0.5, -3.0])
-    assert "gained: 3 (of them surely 2); lost: 2 (of them surely 1); stayed: 1" in rendered(comparison)
+    assert "gained: 3 (2 of them certain); lost: 2 (1 of them certain); unchanged: 1" in rendered(comparison)
     text = rendered(comparison, least=1.0)
-    assert "gained by more than 1 points: 2 (of them surely 2); lost: 1 (of them surely 1); stayed: 3" in text
+    assert "gained by more than 1 points: 2 (2 of them certain); lost: 1 (1 of them certain); unchanged: 3" in text
 
 
 def test_a_row_shows_both_precisions_their_difference_and_a_mark_where_it_is_sure() -> None:
@@ -80,11 +81,11 @@ def test_without_intervals_nothing_is_said_to_be_sure() -> None:
 
 def test_pairs_are_counted_and_the_best_listed() -> None:
     text = rendered(comparison_of([5.0, 4.0, 3.0, -2.0]), pairs=2)
-    assert "Of 6 pairs of labels 3 improved together, 0 worsened together, 3 went apart." in text
+    assert "Of 6 pairs of labels, 3 improved together, 0 worsened together, 3 moved apart." in text
     assert "label-00, label-01" in text
     assert "label-00, label-02" in text
     assert "label-01, label-02" not in text
-    assert "improved together most" not in rendered(comparison_of([5.0, 4.0]), pairs=0)
+    assert "improved most together" not in rendered(comparison_of([5.0, 4.0]), pairs=0)
     assert "pairs" not in rendered(comparison_of([5.0]))
 
 
@@ -97,8 +98,8 @@ def test_a_gap_shows_how_far_two_labels_lie_apart_in_both() -> None:
 def test_what_is_left_out_is_counted_and_named() -> None:
     text = rendered(comparison_of([1.0], without_positive=("yak",), only_first=tuple("abcdefg"), only_second=("elk",)))
     assert "Without a positive image, so not measured (1): yak" in text
-    assert "Left out, since B does not know them (7): a, b, c, d, e and 2 more" in text
-    assert "Left out, since A does not know them (1): elk" in text
+    assert "Left out, because B does not know them (7): a, b, c, d, e and 2 more" in text
+    assert "Left out, because A does not know them (1): elk" in text
 
 
 def test_names_cannot_carry_markup_or_control_the_terminal() -> None:

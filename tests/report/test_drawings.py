@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from tagloom.errors import DataError, MissingExtraError, TagloomError
-from tagloom.evaluation.compare import Change, Comparison, Gap, Interval
+from tagloom.evaluation.compare import Change, Comparison, Interval
+from tagloom.evaluation.label_pairs import Gap
 from tagloom.report import comparison_chart, drawing, heatmap
 from tagloom.report.comparison_chart import draw_comparison
 from tagloom.report.drawing import check_drawable

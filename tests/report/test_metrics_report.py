@@ -35,7 +35,7 @@ def test_headline_shows_every_measure_at_the_threshold_and_in_the_top_3() -> Non
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert "mAP 81.24 over 1 of 2 classes, 5,000 images" in text
-    (plain,) = (line for line in text.splitlines() if "over the threshold" in line)
+    (plain,) = (line for line in text.splitlines() if "above the threshold" in line)
     (top,) = (line for line in text.splitlines() if "in the top 3" in line)
     assert [float(cell) for cell in plain.split("│")[2:-1]] == [10, 11, 12, 13, 14, 15]
     assert [float(cell) for cell in top.split("│")[2:-1]] == [60, 61, 62, 63, 64, 65]

@@ -27,7 +27,7 @@ def rendered(figures, classes) -> str:
 
 def test_before_and_after_are_a_row_each(figures):
     text = rendered(figures, "abcdefg")
-    for part, title in (("before", "as the network gives them"), ("after", "calibrated")):
+    for part, title in (("before", "not calibrated"), ("after", "calibrated")):
         (line,) = (line for line in text.splitlines() if f"│ {title} " in line)
         cells = [float(cell) for cell in line.split("│")[2:-1]]
         width, mass = figures[part]["equal-width"], figures[part]["equal-mass"]
@@ -44,8 +44,8 @@ def test_an_uncalibrated_tagger_has_one_row_and_no_control_over_the_terminal(fig
 def test_the_labels_that_are_furthest_off_are_named_worst_first(figures):
     text = rendered(figures, "abcdefg")
     errors = figures["after"]["equal-mass"]["label_ECE"]
-    named = text.split("Furthest off, by bins of equal mass: ")[1].split()[::2]
-    assert named == ["abcdefg"[place] for place in np.argsort(errors)[::-1][:5]]
+    named = text.split("Largest ECE in bins of equal mass: ")[1].split()[::2]
+    assert named == ["abcdefg"[column] for column in np.argsort(errors)[::-1][:5]]
 
 
 def test_curves_are_drawn_as_they_are(figures, monkeypatch, tmp_path):

@@ -1,4 +1,4 @@
-"""Calibrated scores are probabilities as far as the images held aside can tell, and order images as before."""
+"""Calibrated scores are probabilities as far as the held-out images can tell, and order images as before."""
 
 import math
 
@@ -83,8 +83,8 @@ def test_classes_with_few_positives_stay_near_what_all_share():
     rare = logits[:, :1] - 6
     positives = np.zeros_like(rare, np.uint8)
     positives[rare.argmax()] = 1  # separated perfectly by its one positive: alone it would want an endless scale
-    nobody = np.zeros_like(positives)
-    found = fit_calibration(np.hstack([logits, rare, rare]), np.hstack([targets, positives, nobody]), kind="per-class")
+    never = np.zeros_like(positives)
+    found = fit_calibration(np.hstack([logits, rare, rare]), np.hstack([targets, positives, never]), kind="per-class")
     np.testing.assert_allclose(found.scales[3:], found.scale, rtol=1.0)
     alone = fit_platt(rare[:, 0], positives[:, 0], prior_positives=0)
     assert alone.scale > 5 * found.scales[3]

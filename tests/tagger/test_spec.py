@@ -69,18 +69,18 @@ def test_a_folder_that_is_not_there_says_what_to_give(tmp_path):
 
 
 def test_a_training_that_was_not_finished_says_how_to_go_on(tmp_path):
-    with pytest.raises(TaggerError, match=r"no finished tagger.*--resume"):
+    with pytest.raises(TaggerError, match=r"not a finished tagger.*--resume"):
         read_spec(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 2}, "has format 2, this Tagloom reads format 1"),
+        ({"format": 2}, "has format 2, but this Tagloom reads format 1"),
         ({"format": None}, "has format None"),
         ({"format": True}, "expected a whole number"),
         ({"classes": []}, "at least one class"),
-        ({"classes": ["a", "a", "b"]}, "no class name twice"),
+        ({"classes": ["a", "a", "b"]}, "class names must differ"),
         ({"classes": "abc"}, "expected a list"),
         ({"classes": ["a", 1, "b"]}, "expected text, found 1"),
         ({"classes": {"a": 1}}, "expected a list"),
@@ -94,7 +94,7 @@ def test_a_training_that_was_not_finished_says_how_to_go_on(tmp_path):
         ({"calibration": {"offset": float("nan")}}, "offsets must lie between"),
         ({"calibration": {"scale": "1"}}, "expected a number"),
         ({"calibration": {"slope": 1.0}}, "unknown setting 'slope'"),
-        ({"activation": "softmax"}, "with a softmax all classes share one scale"),
+        ({"activation": "softmax"}, "with a softmax all classes must share one scale"),
         ({"preprocess": {"size": 10**6}}, "it must be a whole number"),
         ({"preprocess": {"size": 64, "fitt": "crop"}}, "did you mean 'fit'"),
         ({"preprocess": 3}, "found int"),
@@ -123,7 +123,7 @@ def test_words_that_no_memory_would_hold_are_refused(tmp_path, content, places, 
     if fits:
         assert read_spec(tmp_path).words.group_size == group_size
     else:
-        with pytest.raises(TaggerError, match="1048576 are the most"):
+        with pytest.raises(TaggerError, match="the most is 1048576"):
             read_spec(tmp_path)
 
 
@@ -131,7 +131,7 @@ def test_words_that_no_memory_would_hold_are_refused(tmp_path, content, places, 
 def test_a_description_that_lacks_something_is_refused(tmp_path, content, name):
     del content[name]
     (tmp_path / SPEC_FILE).write_text(json.dumps(content))
-    with pytest.raises(TaggerError, match=f"lacks something a tagger needs.*'{name}'"):
+    with pytest.raises(TaggerError, match=f"lacks something that a tagger needs.*'{name}'"):
         read_spec(tmp_path)
 
 

@@ -39,19 +39,19 @@ def partition(
     from tagloom.labels.graph import affinity
     from tagloom.labels.graph import partition as part_labels
     from tagloom.report.drawing import check_drawable
-    from tagloom.report.partition import PartReport, draw_parts, render_parts
+    from tagloom.report.partition import PartitionReport, draw_partition, render_partition
 
     if plot:
         check_drawable(plot)
     console = open_console()
     table = read_table(data, data_option)
     parts = part_labels(table.positive, k, kind, tau, seed)
-    report = PartReport(kind, table.classes, parts, affinity(table.positive, kind, tau))
-    render_parts(report, console)
+    report = PartitionReport(kind, table.classes, parts, affinity(table.positive, kind, tau))
+    render_partition(report, console)
     if json_path:
         write_json(json_path, {"data": data, "k": k, "tau": tau, "seed": seed, **report.to_dict()})
     if plot:
-        console.print(f"Drawn in {draw_parts(report, plot)}", markup=False)
+        console.print(f"Drawn in {draw_partition(report, plot)}", markup=False)
 
 
 def distill(

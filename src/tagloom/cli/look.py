@@ -32,15 +32,10 @@ def compare(
     data_option: DataOptions = None,
 ) -> None:
     """Compare two taggers on a labelled table: which labels gained, which lost, together or at each other's cost."""
-    from tagloom.evaluation.compare import (
-        compare_taggers,
-        comparison_to_dict,
-        cross_label_gaps,
-        read_pair,
-        shared_classes,
-    )
+    from tagloom.evaluation.compare import compare_taggers, shared_classes
+    from tagloom.evaluation.label_pairs import cross_label_gaps, read_pair
     from tagloom.predict.tagger import load
-    from tagloom.report.comparison import render_comparison
+    from tagloom.report.comparison import comparison_to_dict, render_comparison
     from tagloom.report.comparison_chart import draw_comparison
     from tagloom.report.drawing import check_drawable
 

@@ -150,10 +150,10 @@ def predict(
 
     With no tagger named, the ready one does it, which comes with Tagloom. Exits with 1 when no picture could be read.
     """
-    from tagloom.predict.files import collect_images, part_places, read_labels, tag_files, write_tags
+    from tagloom.predict.files import collect_images, read_labels, split_arguments, tag_files, write_tags
     from tagloom.predict.tagger import load
 
-    run, pictures = part_places(places)
+    run, pictures = split_arguments(places)
     paths = collect_images(pictures)
     tagger = load(run, device=device, words=words)
     if run is None:  # a folder that was meant as a tagger would otherwise be taken for pictures without a word
@@ -199,11 +199,11 @@ def export(
     with needs_train("exporting"):
         import onnx  # noqa: F401 - asked for here, so that the message comes before any work
 
-        from tagloom.predict.package import write_portable
+        from tagloom.predict.package import write_package
     from tagloom.predict.tagger import find_folder
     from tagloom.tagger.spec import ONNX_FILE
 
-    worst = write_portable(find_folder(run), out, float16=float16)
+    worst = write_package(find_folder(run), out, float16=float16)
     size = (out / ONNX_FILE).stat().st_size / 1e6
     compared = "" if worst is None else f", and scores differ from the run's by at most {worst:.4f}"
     open_console().print(f"Written to {out}: {ONNX_FILE} has {size:.1f} MB{compared}.", markup=False)

@@ -1,9 +1,9 @@
-"""How much average precision moves when other images had been drawn: the paired bootstrap, for many labels at once."""
+"""The paired bootstrap: how much average precision would change with other images, for many labels at once."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-_BLOCK_ELEMENTS = 8_000_000  # images x resamples weighed at a time: 8 MB of counts, however large the table
+_BLOCK_ELEMENTS = 8_000_000  # images x resamples at a time: 8 MB of counts, however large the table
 
 
 def resampled_differences(
@@ -14,9 +14,9 @@ def resampled_differences(
     resamples: int,
     seed: int,
 ) -> NDArray[np.float64]:
-    """Differences of AP `(labels, resamples)` on images drawn with replacement, the same ones for both taggers.
+    """Compute differences of AP `(labels, resamples)` on images drawn with replacement, the same for both taggers.
 
-    Drawing images and not (image, label) pairs keeps together what one hard picture does to all its labels.
+    Images are drawn, not (image, label) pairs, because one hard image affects all its labels at once.
     """
     images, labels = first.shape
     rng = np.random.default_rng(seed)
@@ -38,7 +38,7 @@ def resampled_differences(
 def weighted_average_precision(
     scores: NDArray[np.floating], positive: NDArray[np.bool_], weights: NDArray[np.integer]
 ) -> NDArray[np.float64]:
-    """Average precision of one class when image i counts `weights[i]` times, for many weightings at once.
+    """Compute the average precision of one class when image i counts `weights[i]` times, for many weightings at once.
 
     Args:
         scores: `(n,)`.
@@ -51,7 +51,7 @@ def weighted_average_precision(
     order = np.argsort(-scores, kind="stable")
     levels = -np.unique(scores[positive])[::-1]  # negated, so that they and the ranking below ascend
     ranked = -scores[order]
-    # What stands between two levels is summed first: few sums are left to accumulate, one per level.
+    # Weights between two levels are summed first, so that only one sum per level is left to accumulate.
     images = np.cumsum(_sums_up_to(levels, ranked, weights, order), axis=0)
     of_positives = positive[order]
     found = _sums_up_to(levels, ranked[of_positives], weights, order[of_positives])
@@ -67,7 +67,7 @@ def _sums_up_to(
     weights: NDArray[np.integer],
     order: NDArray[np.intp],
 ) -> NDArray[np.int32]:
-    """Weights `(n, R)` of the images in `order`, summed from one level of the ascending ranking to the next."""
+    """Sum the weights `(n, R)` of the images in `order` from one level of the ascending ranking to the next."""
     ends = np.searchsorted(ranked, levels, "right")
     starts = np.concatenate([[0], ends[:-1]])
     sums: NDArray[np.int32] = np.add.reduceat(weights[order[: ends[-1]]], starts, axis=0, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Scoring a tagger on a labelled table."""
+"""Measuring a tagger on a labelled table."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,15 +20,15 @@ from tagloom.scoring.measure import measure_scores
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a tagger scored.
+    """How good a tagger is on a table.
 
     Attributes:
-        metrics: The dict of `tagloom.metrics.score`; for single-label taggers with "top1".
+        metrics: The dict of `tagloom.metrics.score`.
         rows: Rows of the table that could be read, (n,).
-        scores: Their probabilities, (n, N).
+        scores: Their scores, (n, N).
         broken: Images that could not be read and are not counted.
-        calibration: `tagloom.metrics.calibration_figures` of the scores as the network gives them ("before") and, of
-            a calibrated tagger, as they are used ("after"); empty of a split.
+        calibration: `tagloom.metrics.calibration_figures` of the scores before calibration ("before") and, for a
+            calibrated tagger, after it ("after"); empty for a split.
     """
 
     metrics: dict[str, Any]
@@ -48,15 +48,15 @@ def evaluate(
     ignore_other_labels: bool = False,
     progress: Progress = no_progress,
 ) -> Evaluation:
-    """Score a tagger on a table, in the tagger's order of classes.
+    """Measure a tagger on a labelled table. Classes are in the tagger's order.
 
     Args:
         tagger: The tagger.
         table: Images with labels; each of its classes must be one of the tagger's.
         threshold: One threshold for all classes; by default the tagger's own.
-        top_k: How many labels per image the `_top…` figures allow.
+        top_k: How many labels per image the `_top…` metrics allow.
+        max_broken: The largest share of unreadable images; more are an error.
         ignore_other_labels: Leave out labels of the table that the tagger does not know, instead of refusing them.
-        max_broken: Above this share of unreadable images it is an error.
         progress: Called with images done and images to do.
     """
     table = table.with_classes(tagger.classes, on_extra="drop" if ignore_other_labels else "error")
@@ -82,41 +82,41 @@ def evaluate_split(
     max_broken: float = MAX_BROKEN_SHARE,
     progress: Progress = no_progress,
 ) -> Evaluation:
-    """Score a tagger on labels that it was trained on and labels that it was not, as zero-shot papers do.
+    """Measure a tagger on seen and unseen labels, as zero-shot papers do.
 
     Args:
-        tagger: One that takes any labels, or that has all of these among its classes.
-        table: Images with labels. What it lacks of the split's labels is absent from all its images, or unknown where
-            the table says only what is known; what it has beside them is left out.
-        split: Which labels are seen and which unseen.
-        max_broken: Above this share of unreadable images it is an error.
+        tagger: One with word queries, or one that has all of these labels among its classes.
+        table: Images with labels. A label of the split that the table lacks is absent from all images, or unknown if
+            the table lists only known pairs. Labels that are not in the split are left out.
+        split: Which labels are seen and which are unseen.
+        max_broken: The largest share of unreadable images; more are an error.
         progress: Called with images done and images to do.
 
     Returns:
-        Metrics are the dict of `tagloom.metrics.zero_shot_score`, its columns being those of seen and then unseen
-        labels, as are those of the scores. They are of scores before calibration: one that differs by label would
-        change which labels of an image are its best.
+        Metrics are the dict of `tagloom.metrics.zero_shot_score`. Its columns, like those of the scores, are the seen
+        labels followed by the unseen ones. Metrics use scores before calibration, because a calibration per label
+        would change which labels of an image are best.
     """
     labels = (*split.seen, *split.unseen)
-    asked = tagger if set(labels) <= set(tagger.classes) else tagger.with_labels(labels)
-    columns = [asked.classes.index(label) for label in labels]
+    scorer = tagger if set(labels) <= set(tagger.classes) else tagger.with_labels(labels)
+    columns = [scorer.classes.index(label) for label in labels]
     table = table.with_classes(labels, on_missing=table.unlisted, on_extra="drop")
-    rows, logits, broken = _run(asked, table, max_broken, progress)
-    ranked = to_scores(logits, asked.spec.activation)[:, columns]
+    rows, logits, broken = _run(scorer, table, max_broken, progress)
+    ranked = to_scores(logits, scorer.spec.activation)[:, columns]
     unseen = range(len(split.seen), len(labels))
     metrics = zero_shot_score(ranked, table.targets(rows), unseen, table.known(rows))
-    return Evaluation(metrics, rows, asked.to_scores(logits)[:, columns], broken)
+    return Evaluation(metrics, rows, scorer.to_scores(logits)[:, columns], broken)
 
 
 def trained_labels(tagger: Tagger) -> set[str]:
-    """Give the labels that a tagger was trained on: its classes that had a positive image."""
+    """Give the seen labels of a tagger: its classes that had a positive image in training."""
     return set(tagger.spec.classes) - set(tagger.spec.data.get("classes_without_positive") or [])
 
 
 def _run(
     tagger: Tagger, table: LabelTable, max_broken: float, progress: Progress
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], list[ImageError]]:
-    """Give the rows of a table that could be read, their logits (n, N), and the images that could not."""
+    """Give the rows of a table that could be read, their logits (n, N), and the errors of the others."""
     logits = np.zeros((len(table), len(tagger.classes)), np.float32)
     broken: list[tuple[int, ImageError]] = []
     for row, result in tagger.stream_logits(table.path(row) for row in range(len(table))):

@@ -17,12 +17,12 @@ from tagloom.progress import Progress, no_progress
 
 
 class HardInstance(NamedTuple):
-    """A true label that its image hardly shows, to the tagger.
+    """A true label to which the tagger gives a low score.
 
     Attributes:
         row: The image's row.
         label: The true label.
-        score: What the tagger gives it.
+        score: Its score.
         before: How many labels score higher on the same image.
     """
 
@@ -38,12 +38,12 @@ class HardReport:
 
     Attributes:
         paths: The images, by row.
-        truth: Per row its true labels.
-        tags: Per instance what the tagger says.
+        truth: The true labels of each row.
+        tags: The tags of each instance.
         instances: The hardest images, hardest first.
         classes: All classes that have positives, hardest first.
         broken: Images that could not be read and are not counted.
-        alpha: Per row how much of its intermediate stages a layover tagger mixes in; None for others.
+        alpha: How much of its intermediate stages a layover tagger mixes in, for each row; None for other taggers.
     """
 
     paths: list[Path]
@@ -59,7 +59,7 @@ class HardReport:
         return replace(self, alpha=alpha)
 
     def class_alpha(self, label: str) -> float:
-        """Average α over the true images of a class; only for a report that has α."""
+        """Average α over the positive images of a class; only for a report that has α."""
         alpha = cast(NDArray[np.float32], self.alpha)
         return float(np.mean([value for value, true in zip(alpha, self.truth, strict=True) if label in true]))
 
@@ -76,13 +76,13 @@ class HardReport:
 
 
 class HardClass(NamedTuple):
-    """A class, by how well its true images score.
+    """A class, by how well its positive images score.
 
     Attributes:
         label: The class.
-        positives: Images that have it.
+        positives: How many images have it.
         score: Their mean score.
-        missed: Share of them that stays at or under the threshold.
+        missed: The share of them that does not exceed the threshold.
         average_precision: AP in percent.
     """
 
@@ -101,7 +101,7 @@ def find_hard(
     ignore_other_labels: bool = False,
     progress: Progress = no_progress,
 ) -> HardReport:
-    """Score a table and list its hardest images and classes.
+    """Score a table, and list its hardest images and classes.
 
     Args:
         tagger: The tagger.
@@ -117,7 +117,7 @@ def find_hard(
     instances = hard_instances(result.scores, targets, tagger.classes, count)
     return HardReport(
         paths=[table.path(row) for row in range(len(table))],
-        truth=[[tagger.classes[place] for place in np.flatnonzero(row)] for row in targets],
+        truth=[[tagger.classes[column] for column in np.flatnonzero(row)] for row in targets],
         tags=[tagger.tags(result.scores[entry.row]) for entry in instances],
         instances=instances,
         classes=hard_classes(result.scores, targets, table.known(rows), tagger.classes, tagger.spec.threshold_row()),
@@ -132,7 +132,7 @@ def hard_instances(
 
     Args:
         scores: (images, classes), from 0 to 1.
-        targets: 0 or 1, (images, classes).
+        targets: (images, classes), 0 or 1.
         classes: Label names.
         count: How many to list.
     """
@@ -155,20 +155,20 @@ def hard_classes(
     classes: Sequence[str],
     thresholds: NDArray[np.float32],
 ) -> list[HardClass]:
-    """List the classes that have positives, those whose true images score lowest first.
+    """List the classes that have positives, lowest mean score of their positive images first.
 
     Args:
         scores: (images, classes).
         targets: (images, classes).
-        known: (images, classes), False where a label is unknown; None when all are known.
+        known: (images, classes), False where a pair is unknown; None if all are known.
         classes: Label names.
-        thresholds: (classes,), from which score a label counts.
+        thresholds: (classes,).
     """
     precision = average_precision(scores, targets, known)
     found = []
-    for place, label in enumerate(classes):
-        of_true = scores[targets[:, place] > 0, place]
+    for column, label in enumerate(classes):
+        of_true = scores[targets[:, column] > 0, column]
         if len(of_true):
-            missed = float((of_true <= thresholds[place]).mean())
-            found.append(HardClass(label, len(of_true), float(of_true.mean()), missed, 100 * float(precision[place])))
+            missed = float((of_true <= thresholds[column]).mean())
+            found.append(HardClass(label, len(of_true), float(of_true.mean()), missed, 100 * float(precision[column])))
     return sorted(found, key=lambda entry: entry.score)

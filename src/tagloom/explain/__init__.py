@@ -1,1 +1,1 @@
-"""Looking into a tagger: why its labels come out as they do."""
+"""Looking inside a tagger: why it gives the scores it gives."""

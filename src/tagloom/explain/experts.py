@@ -1,4 +1,4 @@
-"""Which experts each label listens to: the gates of hybrid sharing, averaged over pictures (HSQ, Figure 5)."""
+"""Which experts each label uses: the gates of hybrid sharing, averaged over images (HSQ, Figure 5)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from tagloom.tagger.spec import read_spec
 
 @dataclass(frozen=True)
 class ExpertLoad:
-    """How much of each expert the labels take.
+    """How much weight the labels give to each expert.
 
     Attributes:
         classes: Label names.
         experts: Names of the experts: the shared ones, then a label's own.
-        layers: Per layer (classes, experts); every row sums to 1.
-        pictures: How many pictures it is the mean of.
-        broken: Pictures that could not be read and are not counted.
+        layers: The weights of each layer, (classes, experts); every row sums to 1.
+        pictures: How many images the weights are the mean of.
+        broken: Images that could not be read and are not counted.
     """
 
     classes: tuple[str, ...]
@@ -33,7 +33,7 @@ class ExpertLoad:
     broken: list[ImageError]
 
     def effective_experts(self, layer: int) -> NDArray[np.float64]:
-        """Count the experts that each label really uses, as exp(entropy): 1 for a single one, all for even weights."""
+        """Compute how many experts each label uses, as exp(entropy): 1 for a single expert, all for equal weights."""
         weights = np.clip(self.layers[layer], 1e-12, 1)
         return np.asarray(np.exp(-(weights * np.log(weights)).sum(axis=1)), np.float64)
 
@@ -60,13 +60,13 @@ def expert_load(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> ExpertLoad:
-    """Average the gates' weights of a tagger over pictures.
+    """Average the gate weights of a tagger over images.
 
     Args:
-        folder: A tagger folder whose head reads out with hybrid sharing.
+        folder: A tagger folder whose head has the hybrid-sharing readout.
         pictures: Image files; one is enough.
-        device: Where to run it.
-        progress: Called with pictures done and pictures to do.
+        device: Where to run the network.
+        progress: Called with images done and images to do.
     """
     import torch
 
@@ -75,27 +75,27 @@ def expert_load(
     from tagloom.models.network import load_network, pick_device
 
     spec = read_spec(folder)
-    place = pick_device(device)
-    network = load_network(folder, spec).to(place)
+    chosen = pick_device(device)
+    network = load_network(folder, spec).to(chosen)
     head = network.head
     if not (isinstance(head, QueryHead) and isinstance(head.readout, HybridSharingReadout)):
         raise TaggerError(
-            f"{folder}: its head, {spec.head}, has no experts. Train one that has: --set head.name=hsq, or "
+            f"{folder}: its head, {spec.head}, has no experts. Train a tagger that has: --set head.name=hsq, or "
             "--set head.options.readout=hybrid-sharing on any query head."
         )
     total: list[torch.Tensor] = []
     done = 0
     broken: list[ImageError] = []
-    for places, summary in summaries(network, spec, pictures, place, broken, progress):
+    for indices, summary in summaries(network, spec, pictures, chosen, broken, progress):
         with torch.inference_mode():
             features, *hints = summary
             gates = [weights.sum(dim=0).cpu() for weights in head.gate_weights(features, *hints)]
-        total = gates if not total else [sum_ + more for sum_, more in zip(total, gates, strict=True)]
-        done += len(places)
+        total = [before + more for before, more in zip(total, gates, strict=True)] if total else gates
+        done += len(indices)
     shared = head.readout.shared_count
     own = total[0].shape[1] - shared
     experts = [f"shared {number + 1}" for number in range(shared)]
     experts += ["own"] if own == 1 else [f"own {number + 1}" for number in range(own)]
-    # The gates name a label's own experts first; the paper's figure, and so ours, has them last.
+    # The gates give a label's own experts first; the paper's figure, and so ours, has them last.
     layers = [torch.cat([weights[:, own:], weights[:, :own]], dim=1).div(done).numpy() for weights in total]
     return ExpertLoad(tuple(spec.classes), tuple(experts), layers, done, broken)

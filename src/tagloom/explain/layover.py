@@ -1,4 +1,4 @@
-"""How much of its intermediate stages a layover tagger mixes in, picture by picture (the paper's α)."""
+"""How much of its intermediate stages a layover tagger mixes in for each image (the paper's α)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,16 +19,16 @@ def mixing_amounts(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> tuple[tuple[int, ...], NDArray[np.float32]] | None:
-    """Give the stages that a tagger mixes in and α of every picture, or None if its head mixes nothing per picture.
+    """Give the stages that a tagger mixes in and α of every image, or None if its head has no α per image.
 
     Args:
         folder: A tagger folder.
         pictures: Image files.
-        device: Where to run it.
-        progress: Called with pictures done and pictures to do.
+        device: Where to run the network.
+        progress: Called with images done and images to do.
 
     Returns:
-        Stage numbers (S), and α (pictures, S), NaN for pictures that cannot be read.
+        Stage numbers (S), and α (images, S), NaN for images that cannot be read.
     """
     import torch
 
@@ -38,14 +38,14 @@ def mixing_amounts(
     spec = read_spec(folder)
     if spec.head != "layover":
         return None
-    place = pick_device(device)
-    network = load_network(folder, spec).to(place)
+    chosen = pick_device(device)
+    network = load_network(folder, spec).to(chosen)
     head = network.head
     if not isinstance(head, LayoverHead) or head.mixing != "image":
         return None
     amounts = np.full((len(pictures), len(head.stages)), np.nan, np.float32)
     broken: list[ImageError] = []
-    for places, summary in summaries(network, spec, pictures, place, broken, progress):
+    for indices, summary in summaries(network, spec, pictures, chosen, broken, progress):
         with torch.inference_mode():
-            amounts[places] = head.mixing_amounts(*summary).cpu().numpy()
+            amounts[indices] = head.mixing_amounts(*summary).cpu().numpy()
     return head.stages, amounts

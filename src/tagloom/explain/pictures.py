@@ -1,4 +1,4 @@
-"""Running a tagger's network on pictures, to look at what is inside it."""
+"""Running a tagger's network on images, to look inside its head."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,15 +25,15 @@ def summaries(
     broken: list[ImageError],
     progress: Progress = no_progress,
 ) -> Iterator[tuple[list[int], tuple["Tensor", ...]]]:
-    """Give what the head's `classify` reads, batch by batch, with the numbers of the pictures; without gradients.
+    """Give the head's summaries, which `classify` takes, batch by batch with the images' indices; without gradients.
 
     Args:
         network: The tagger's network, on `device`.
         spec: What its folder says.
         pictures: Image files.
         device: Where it runs.
-        broken: Is added the errors of pictures that cannot be read. If none can, that is a `DataError`.
-        progress: Called with pictures done and pictures to do.
+        broken: Gets the errors of images that cannot be read. If no image can be read, that is a `DataError`.
+        progress: Called with images done and images to do.
     """
     import torch
 
@@ -47,4 +47,4 @@ def summaries(
         progress(done + len(broken), len(pictures))
     if not done:
         first = f": {broken[0]}" if broken else ""
-        raise DataError(f"none of {len(pictures)} pictures could be read{first}")
+        raise DataError(f"none of {len(pictures)} images could be read{first}")

@@ -1,11 +1,13 @@
 """How good scores are, over images x classes: average precision, precision, recall, F1, reliability. Numpy only.
 
 Everywhere, `scores` are `(n, N)` of any float dtype (a memory map is read in blocks and never copied whole), `targets`
-are `(n, N)` of 0 and 1, dense or scipy sparse, and `known` is `(n, N)` bool or None: pairs that are not known count
-nowhere.
+are `(n, N)` of 0 and 1, dense or scipy sparse, and `known` is `(n, N)` bool or None. Unknown pairs count nowhere.
+
+To add a metric, write it in a file of its own and add a line to `score` (`summary.py`). If recipes may select epochs by
+it, add its name to `MetricName` in `tagloom.recipe.names` too; training, reports and model cards follow from there.
 """
 
-from tagloom.metrics.decisions import f1_at_k, top1_accuracy
+from tagloom.metrics.precision_recall import f1_at_k, top1_accuracy
 from tagloom.metrics.ranking import average_precision
 from tagloom.metrics.reliability import calibration_figures, reliability_curves
 from tagloom.metrics.summary import score

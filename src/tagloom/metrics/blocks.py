@@ -1,10 +1,9 @@
-"""Images x classes read block by block, so that 40,000 x 9,600 scores are never copied as a whole.
+"""Reading images x classes block by block, so that 40,000 x 9,600 scores are never copied as a whole.
 
-A block is dense and contiguous along what is measured: class by class for rankings, image by image for top choices.
-Blocks run in threads, because numpy's sort and copies let go of Python's lock.
+A block is dense and contiguous along what is measured: class by class for rankings, image by image for the top k.
+Blocks run in threads, because numpy releases Python's lock while it sorts and copies.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -12,11 +11,12 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from tagloom.cores import usable_cores
 from tagloom.errors import DataError
 
 
 class Sparse(Protocol):
-    """What is used of scipy's sparse arrays and matrices, so that scipy need not be imported to accept one."""
+    """The part of scipy's sparse arrays and matrices that is used here, so that accepting one needs no scipy."""
 
     @property
     def shape(self) -> Any:
@@ -33,20 +33,20 @@ Array: TypeAlias = npt.NDArray[Any]
 Targets: TypeAlias = Array | Sparse
 T = TypeVar("T")
 
-# 16 MB of float32 per thread: small beside the scores, large enough that Python's share of the time vanishes.
+# 16 MB of float32 per thread: small next to the scores, large enough that the time spent in Python does not matter.
 BLOCK_ELEMENTS = 4_000_000
-# Rows transposed at a time, so that a tile stays in the cache; three times faster than numpy's own transposed copy.
+# Rows transposed at a time, so that a tile stays in the cache: three times faster than numpy's transposed copy.
 TILE_ROWS = 512
 
 
 def as_arrays(scores: Any, targets: Any, known: Any) -> tuple[Array, Targets, Array | None]:
-    """Take lists and tensors for the arrays they stand for; arrays and memory maps are not copied, sparse stays so."""
+    """Turn lists and tensors into arrays. Arrays and memory maps are not copied, sparse targets stay sparse."""
     flags = targets if hasattr(targets, "tocsr") else np.asarray(targets)
     return np.asarray(scores), flags, None if known is None else np.asarray(known)
 
 
 def check_shapes(scores: Array, targets: Targets, known: Array | None) -> tuple[int, int]:
-    """Images and classes, once scores, targets and known are seen to agree on them."""
+    """Check that scores, targets and known have the same shape, and give the number of images and of classes."""
     if scores.ndim != 2 or scores.dtype.kind not in "fiub":
         raise DataError(f"scores are {scores.dtype} of shape {scores.shape}: give numbers, images x classes.")
     for name, other in (("targets", targets), ("known", known)):
@@ -62,43 +62,43 @@ def check_shapes(scores: Array, targets: Targets, known: Array | None) -> tuple[
 
 
 def working_dtype(scores: Array) -> npt.DTypeLike:
-    """Float32 holds float16 and float32 exactly; all else is measured in float64."""
+    """Give float32 for float16 and float32 scores, which it holds exactly, and float64 for all others."""
     return np.float32 if scores.dtype in (np.float16, np.float32) else np.float64
 
 
 def in_blocks(measure: Callable[[int, int], T], length: int, width: int) -> Iterator[T]:
-    """Results of `measure(start, stop)` over 0..length, in order and from threads; a line has `width` numbers."""
+    """Run `measure(start, stop)` over 0..length in threads; results come in order. A line has `width` numbers."""
     step = max(1, BLOCK_ELEMENTS // width)
-    with ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as threads:
+    with ThreadPoolExecutor(min(usable_cores(), 8)) as threads:
         yield from threads.map(lambda start: measure(start, min(start + step, length)), range(0, length, step))
 
 
 def scores_by_class(scores: Array, start: int, stop: int) -> Array:
-    """Scores of some classes `(classes, n)`, a fresh float32 array (float64 where the scores are finer than that)."""
+    """Copy the scores of some classes, `(classes, n)` in the working dtype."""
     block = _transposed(scores, start, stop, working_dtype(scores))
-    _refuse_nan(block, lambda line, place: (place, start + line))
+    _refuse_nan(block, lambda line, index: (index, start + line))
     return block
 
 
 def scores_by_image(scores: Array, start: int, stop: int) -> Array:
-    """Scores of some images `(images, N)`, a fresh float32 or float64 array."""
+    """Copy the scores of some images, `(images, N)` in the working dtype."""
     block = scores[start:stop].astype(working_dtype(scores), order="C")
-    _refuse_nan(block, lambda line, place: (start + line, place))
+    _refuse_nan(block, lambda line, index: (start + line, index))
     return block
 
 
 def flags_by_class(flags: Targets, start: int, stop: int) -> Array:
-    """Targets or known of some classes, bool `(classes, n)`."""
+    """Give targets or known of some classes, bool `(classes, n)`."""
     if isinstance(flags, np.ndarray):
         return _as_flags(_transposed(flags, start, stop, flags.dtype))
-    return _as_flags(flags.tocsc()[:, start:stop].toarray(order="F").T)  # costs nothing where it is csc already
+    return _as_flags(flags.tocsc()[:, start:stop].toarray(order="F").T)  # free if it already is csc
 
 
 def flags_by_image(flags: Targets, start: int, stop: int) -> Array:
-    """Targets or known of some images, bool `(images, N)`."""
+    """Give targets or known of some images, bool `(images, N)`."""
     if isinstance(flags, np.ndarray):
         return _as_flags(flags[start:stop])
-    return _as_flags(flags.tocsr()[start:stop].toarray())  # costs nothing where it is csr already
+    return _as_flags(flags.tocsr()[start:stop].toarray())  # free if it already is csr
 
 
 def _transposed(matrix: Array, start: int, stop: int, dtype: npt.DTypeLike) -> Array:
@@ -109,12 +109,12 @@ def _transposed(matrix: Array, start: int, stop: int, dtype: npt.DTypeLike) -> A
 
 
 def _refuse_nan(block: Array, locate: Callable[[int, int], tuple[int, int]]) -> None:
-    lines = np.isnan(block.max(axis=1)).nonzero()[0]  # a maximum passes NaN on, at no cost in memory
+    lines = np.isnan(block.max(axis=1)).nonzero()[0]  # the maximum of a line with a NaN is NaN, and takes no memory
     if len(lines):
         image, column = locate(int(lines[0]), int(np.isnan(block[lines[0]]).argmax()))
         raise DataError(
             f"the score in row {image}, class {column} is not a number (NaN). The tagger or the image behind it is"
-            " broken: look at that row, and keep images that cannot be scored out of the scores."
+            " broken: look at that row, and leave images that cannot be scored out."
         )
 
 
@@ -124,5 +124,5 @@ def _as_flags(block: Array) -> Array:
     flags = block.astype(bool)
     if not np.array_equal(flags, block):
         odd = block[flags != block].flat[0]
-        raise DataError(f"targets and known hold 0 and 1, but {odd} was found. Say what is unknown in `known` instead.")
+        raise DataError(f"targets and known hold 0 and 1, but {odd} was found. Mark unknown pairs in `known` instead.")
     return flags

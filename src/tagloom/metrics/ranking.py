@@ -1,4 +1,4 @@
-"""Average precision: how high a class's positives stand among all images."""
+"""Average precision: how high the positives of a class rank among all images."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,40 +16,50 @@ Kind: TypeAlias = Literal["non-interpolated", "voc-11-point", "interpolated"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The scores of one class, sorted: all that rankings, thresholds and counts need to know of it.
+    """The sorted scores of one class: all that rankings, thresholds and counts need.
 
-    A sort of plain numbers and a search for the positives among them replace the sort of indices that a ranking would
-    take, which is several times slower.
+    Sorting plain numbers and searching the positives among them is several times faster than sorting indices, which a
+    ranking would need.
     """
 
     ranked: Array
-    """`(n,)` ascending; pairs that are not known come first, as −∞."""
+    """`(n,)` ascending; unknown pairs come first, as −∞."""
     positives: Array
     """`(P,)` ascending: the scores of the known positives."""
     unknown: int
-    """How many of `ranked` are not known."""
+    """How many of `ranked` are unknown."""
+
+    def probabilities(self, user: str) -> Array:
+        """Give the known scores, ascending; refuse any that are not from 0 to 1, which `user` needs."""
+        known = self.ranked[self.unknown :]
+        if len(known) and not (known[0] >= 0 and known[-1] <= 1):
+            raise DataError(
+                f"scores from {known[0]:g} to {known[-1]:g} were given, but {user} need probabilities, from 0 to 1: "
+                "put logits through the sigmoid first."
+            )
+        return known
 
     def images_from(self, values: Array) -> Array:
-        """How many known images score at least each value."""
+        """Count the known images that score at least each value."""
         return len(self.ranked) - np.maximum(np.searchsorted(self.ranked, values, "left"), self.unknown)
 
     def images_over(self, values: Array) -> Array:
-        """How many known images score more than each value."""
+        """Count the known images that score more than each value."""
         return len(self.ranked) - np.maximum(np.searchsorted(self.ranked, values, "right"), self.unknown)
 
     def positives_from(self, values: Array) -> Array:
-        """How many positives score at least each value."""
+        """Count the positives that score at least each value."""
         return len(self.positives) - np.searchsorted(self.positives, values, "left")
 
     def positives_over(self, values: Array) -> Array:
-        """How many positives score more than each value."""
+        """Count the positives that score more than each value."""
         return len(self.positives) - np.searchsorted(self.positives, values, "right")
 
 
 def measure_columns(
     measure: Callable[[Column, int], T], scores: Array, targets: Targets, known: Array | None
 ) -> list[T]:
-    """Give every class's column, with its index, to `measure`: N results in class order. Arrays are `(n, N)`."""
+    """Call `measure` with the column of every class and its index; N results in class order. Arrays are `(n, N)`."""
     images, classes = check_shapes(scores, targets, known)
     targets = targets if isinstance(targets, np.ndarray) else targets.tocsc()
 
@@ -75,16 +85,16 @@ def measure_columns(
 def average_precision(
     scores: Array, targets: Targets, known: Array | None = None, kind: Kind = "non-interpolated"
 ) -> Array:
-    """Average precision of every class, from 0 to 1, and NaN for a class without a positive.
+    """Compute the average precision of every class, from 0 to 1; NaN for a class without a positive.
 
-    Images with equal scores are taken together, as one step, so that their order in the table changes nothing.
+    Images with equal scores count as one step, so their order in the table does not matter.
 
     Args:
         scores: `(n, N)`; only their order within a class matters.
         targets: `(n, N)`, 0 or 1, dense or sparse.
-        known: `(n, N)` bool; pairs that are not known leave the ranking.
+        known: `(n, N)` bool; unknown pairs are left out of the ranking.
         kind: "non-interpolated" is the mean of the precision at every positive, as in scikit-learn;
-            "interpolated" takes at every positive the best precision from there down (VOC since 2010);
+            "interpolated" takes the best precision from each positive downwards (VOC since 2010);
             "voc-11-point" averages that best precision at recalls 0, 0.1, …, 1 (VOC until 2009).
 
     Returns:
@@ -98,7 +108,7 @@ def average_precision(
 
 
 def average_of(kind: str) -> Callable[[Column], float]:
-    """The function from a column to its average precision of the named kind."""
+    """Give the function that computes the average precision of a column."""
     if kind not in _AVERAGES:
         raise DataError(unknown_name("kind of average precision", kind, _AVERAGES))
     average = _AVERAGES[kind]
@@ -121,12 +131,12 @@ def _interpolated(precision: Array, found: Array) -> float:
 
 
 def _voc_11_point(precision: Array, found: Array) -> float:
-    """`found` falls along the positives; whole numbers keep recall 3/10 from missing the level 0.3 by rounding."""
+    """`found` falls along the positives. Whole numbers keep a recall of 3/10 from missing the level 0.3 by rounding."""
     reaching = np.count_nonzero(10 * found >= np.arange(11)[:, None] * len(found), axis=1)
     return float(np.maximum.accumulate(precision)[reaching - 1].mean())
 
 
-# Each takes, per positive in ascending order of score, the precision there and the number of positives from there up.
+# Each takes, for every positive in ascending order of score, its precision and the number of positives from it upwards.
 _AVERAGES: dict[str, Callable[[Array, Array], float]] = {
     "non-interpolated": _non_interpolated,
     "interpolated": _interpolated,

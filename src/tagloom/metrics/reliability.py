@@ -1,9 +1,10 @@
 """Whether scores are probabilities: of the pairs that score about 0.7, are about seven in ten true?
 
-Scores are put into bins, and in each the mean score is held against the share of positives. The expected calibration
-error (ECE) is the mean distance between the two, each bin counting as much as it has pairs. Bins of equal width are
-usual; of many labels nearly all scores are close to 0, so one bin then holds nearly everything, and bins of equal mass,
-with equally many pairs in each, look closer. On few images every bin is off by chance, so ECE is never 0 there.
+Scores are sorted into bins, and the mean score of each bin is compared with its share of positives. The expected
+calibration error (ECE) is the mean distance between the two, weighted by the number of pairs in each bin. Bins of equal
+width are usual. But with many labels nearly all scores are close to 0, so one bin holds nearly everything; bins of
+equal mass, with the same number of pairs in each, look closer. With few images every bin is off by chance, so ECE is
+never 0.
 """
 
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -17,7 +18,7 @@ from tagloom.metrics.ranking import Column, measure_columns
 Binning: TypeAlias = Literal["equal-width", "equal-mass"]
 
 BINNINGS: tuple[Binning, ...] = ("equal-width", "equal-mass")
-MAX_SAMPLE = 4_000_000  # pairs from which the bins of equal mass of all labels together are drawn
+MAX_SAMPLE = 4_000_000  # pairs from which the shared bins of equal mass are computed
 
 
 class Bins(NamedTuple):
@@ -57,14 +58,14 @@ class Curve(NamedTuple):
 def reliability_curves(
     scores: Array, targets: Targets, known: Array | None = None, *, bins: int = 15, binning: Binning = "equal-width"
 ) -> tuple[Curve, list[Curve]]:
-    """Give the reliability curve of all known pairs together, and that of every label.
+    """Give the reliability curve of all known pairs together, and of every label.
 
     Args:
         scores: `(n, N)` probabilities.
         targets: `(n, N)`, 0 or 1, dense or sparse.
-        known: `(n, N)` bool; pairs that are not known are left out.
-        bins: How many bins. A score on an edge belongs to the lower bin; equal scores are never parted.
-        binning: "equal-width", or "equal-mass" for equally many pairs per bin, of all labels or of the one label.
+        known: `(n, N)` bool; unknown pairs are left out.
+        bins: How many bins. A score on an edge belongs to the lower bin; equal scores share a bin.
+        binning: "equal-width", or "equal-mass" for the same number of pairs in every bin.
 
     >>> curve, _ = reliability_curves(np.array([[0.2], [0.2], [0.8], [0.6]]), np.array([[0], [1], [1], [1]]), bins=2)
     >>> curve.score.round(2), curve.frequency, round(curve.error, 2)
@@ -75,12 +76,12 @@ def reliability_curves(
     if binning not in BINNINGS:
         raise DataError(unknown_name("kind of bins", binning, BINNINGS))
     if bins < 1:
-        raise DataError(f"{bins} bins were asked for: give 1 or more.")
+        raise DataError(f"bins is {bins}; give 1 or more.")
     even = np.linspace(0, 1, bins + 1)
     shared = even if binning == "equal-width" else np.percentile(_sample(scores, known), 100 * even)
 
     def measure(column: Column, index: int) -> tuple[Bins, Curve]:
-        seen = _known_scores(column)
+        seen = column.probabilities("reliability curves")
         own = even if binning == "equal-width" or not len(seen) else np.percentile(seen, 100 * even)
         return _fill(column, shared), _curve(_fill(column, own))
 
@@ -90,7 +91,7 @@ def reliability_curves(
 
 
 def log_loss(scores: Array, targets: Array, known: Array | None = None) -> float:
-    """Give the mean negative log-likelihood of all known pairs, in nats; scores of 0 and 1 count as 1e-7 from there."""
+    """Compute the mean negative log-likelihood of all known pairs, in nats; scores are clipped to 1e-7 from 0 and 1."""
     chosen = np.ones(scores.shape, bool) if known is None else known
     values = np.clip(np.asarray(scores[chosen], np.float64), 1e-7, 1 - 1e-7)
     return float(-np.log(np.where(np.asarray(targets)[chosen] > 0, values, 1 - values)).mean())
@@ -100,9 +101,9 @@ def calibration_figures(scores: Array, targets: Array, known: Array | None = Non
     """Measure how far scores are from probabilities, in plain numbers that JSON can hold.
 
     Returns:
-        "log_loss" in nats; per kind of bins ("equal-width", "equal-mass") in percent "ECE" over all known pairs,
-        "label_ECE", the ECE of each label (None without a known pair), and "mean_label_ECE"; and the overall curve as
-        "pairs", "score" and "frequency", one of each per bin that is not empty.
+        "log_loss" in nats, and for each kind of bins ("equal-width", "equal-mass"), in percent: "ECE" over all known
+        pairs, "label_ECE" of each label (None without a known pair) and "mean_label_ECE"; the curve of all pairs as
+        "pairs", "score" and "frequency", one value for each bin that is not empty.
     """
     figures: dict[str, Any] = {"log_loss": log_loss(scores, targets, known)}
     for binning in BINNINGS:
@@ -118,8 +119,8 @@ def calibration_figures(scores: Array, targets: Array, known: Array | None = Non
 
 
 def _fill(column: Column, edges: Array) -> Bins:
-    """Count a label's known pairs between edges (B + 1,); below the first and above the last they count as inside."""
-    seen = _known_scores(column)
+    """Count a label's known pairs between edges (B + 1,); the first and last bin also take what lies outside."""
+    seen = column.probabilities("reliability curves")
     ends = np.searchsorted(seen, edges[1:-1], "right")
     found = np.searchsorted(column.positives, edges[1:-1], "right")
     sums = np.concatenate([[0.0], np.cumsum(seen, dtype=np.float64)])
@@ -136,18 +137,8 @@ def _curve(filled: Bins) -> Curve:
     return Curve(pairs, filled.score_sum[full] / pairs, filled.positives[full] / pairs)
 
 
-def _known_scores(column: Column) -> Array:
-    seen = column.ranked[column.unknown :]
-    if len(seen) and not (seen[0] >= 0 and seen[-1] <= 1):
-        raise DataError(
-            f"scores from {seen[0]:g} to {seen[-1]:g} were given, but reliability is of probabilities, from 0 to 1: "
-            "put logits through the sigmoid first."
-        )
-    return seen
-
-
 def _sample(scores: Array, known: Array | None) -> Array:
-    """Known scores of evenly spaced images, all of them unless they are very many."""
+    """Give the known scores of evenly spaced images: all of them, unless there are too many."""
     step = -(-scores.size // MAX_SAMPLE)
     chosen = scores[::step]
     seen = chosen.ravel() if known is None else chosen[known[::step]]

@@ -1,4 +1,4 @@
-"""Everything that papers print about a tagger, from one call."""
+"""All metrics that papers report for a tagger, from one call."""
 
 from typing import Any
 
@@ -6,28 +6,35 @@ import numpy as np
 
 from tagloom.errors import DataError
 from tagloom.metrics.blocks import Array, Targets, as_arrays, check_shapes, working_dtype
-from tagloom.metrics.decisions import count_top_k, precision_and_recall
+from tagloom.metrics.precision_recall import count_top_k, precision_and_recall, top1_accuracy
 from tagloom.metrics.ranking import Column, average_of, measure_columns
+from tagloom.recipe.names import Task
 
 
 def score(
-    scores: Array, targets: Targets, known: Array | None = None, threshold: float | Array = 0.5, top_k: int = 3
+    scores: Array,
+    targets: Targets,
+    known: Array | None = None,
+    threshold: float | Array = 0.5,
+    top_k: int = 3,
+    *,
+    task: Task = "multi",
 ) -> dict[str, Any]:
-    """Measure scores against the truth. All measures are percentages, and plain Python numbers that JSON can hold.
+    """Measure scores against the truth. All metrics are in percent, as plain Python numbers that JSON can hold.
 
     Args:
-        scores: `(n, N)` probabilities; arrays, or tensors on the CPU. For mAP and AP any scores will do that put
-            images in the same order.
+        scores: `(n, N)` probabilities; arrays, or tensors on the CPU. For mAP and AP only their order matters.
         targets: `(n, N)`, 0 or 1, dense or sparse.
-        known: `(n, N)` bool; pairs that are not known count nowhere and take no place in a ranking or a top k.
-        threshold: One number, or `(N,)` with one per class. A class is predicted where its score is over it.
-        top_k: How many classes an image may get in the measures with the suffix.
+        known: `(n, N)` bool; unknown pairs count nowhere, neither in a ranking nor in a top k.
+        threshold: One number, or `(N,)` with one per class. A class is predicted where its score is above it.
+        top_k: How many classes an image may get in the metrics with the suffix.
+        task: "single" adds "top1", for data with exactly one label per image.
 
     Returns:
-        "mAP", the mean of AP over the classes that have a positive; "CP", "CR", "CF1", "OP", "OR", "OF1" over the
-        threshold; the same with the suffix "_top3" (or what `top_k` says), where a class must be over the threshold and
-        in the image's top 3; "AP", a list with None for a class without a positive; "classes_without_positive", their
-        indices; "images", the number of them.
+        "mAP", the mean of AP over the classes that have a positive; "CP", "CR", "CF1", "OP", "OR", "OF1" above the
+        threshold; the same with the suffix "_top3" (or what `top_k` says), where a class must be above the threshold
+        and in the image's top 3; "AP", a list with None for a class without a positive; "classes_without_positive",
+        their indices; "images", the number of images; "top1", see `top1_accuracy`.
 
     Raises:
         DataError: For shapes that do not agree, a score that is not a number, or no positive at all.
@@ -61,14 +68,16 @@ def score(
         "AP": [None if np.isnan(value) else 100 * value for value in precision.tolist()],
         "classes_without_positive": absent,
         "images": images,
+        # Every class is a candidate here, known or not: the one label of an image rules out all others.
+        **({"top1": top1_accuracy(scores, targets)} if task == "single" else {}),
     }
 
 
 def _limits(threshold: float | Array, scores: Array, classes: int) -> Array:
-    """Thresholds `(N,)`, in float32 beside float32 scores: a score read back from a file then is not over itself."""
+    """Give thresholds `(N,)` in the scores' precision, so that a score read back from a file is not above itself."""
     given = np.asarray(threshold)
     if given.shape not in ((), (classes,)) or np.isnan(given).any():
         raise DataError(
-            f"threshold is of shape {given.shape} or holds NaN: give one number, or one for each of {classes}."
+            f"threshold has shape {given.shape} or holds NaN: give one number, or one for each of {classes} classes."
         )
     return np.broadcast_to(given.astype(working_dtype(scores)), classes)

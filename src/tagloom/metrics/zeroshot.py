@@ -1,4 +1,4 @@
-"""What zero-shot papers print: how well unseen labels are told apart alone (ZSL), and among all labels (GZSL)."""
+"""The metrics of zero-shot papers: how well unseen labels are ranked alone (ZSL) and among all labels (GZSL)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 
 from tagloom.metrics.blocks import Array, Targets
-from tagloom.metrics.decisions import f1_at_k
+from tagloom.metrics.precision_recall import f1_at_k
 from tagloom.metrics.ranking import average_precision
 
 TOP = (3, 5)
+ZERO_SHOT_NAMES = ("mAP", *(f"F1@{k}" for k in TOP))
+"""The metrics that papers report for each set of labels."""
 
 
 def zero_shot_score(
@@ -18,16 +20,16 @@ def zero_shot_score(
     """Measure scores of seen and unseen labels, in percent.
 
     Args:
-        scores: `(n, N)` of all labels.
+        scores: `(n, N)`, all labels.
         targets: `(n, N)`, 0 or 1, dense or sparse.
-        unseen: Columns of the labels that were not trained; all others were.
-        known: `(n, N)` bool; pairs that are not known count nowhere.
+        unseen: Columns of the labels that were not trained.
+        known: `(n, N)` bool; unknown pairs count nowhere.
 
     Returns:
         For "ZSL" (unseen labels only), "GZSL" (all labels) and "seen" (seen labels only): "mAP", the mean of AP over
-        the labels that have a positive; "P@3", "R@3", "F1@3", "P@5", "R@5", "F1@5", when every image gets exactly so
-        many of these labels; "AP", a list with None for a label without a positive; "columns", the labels that were
-        counted; "columns_without_positive", those among them without one.
+        the labels that have a positive; "P@3", "R@3", "F1@3", "P@5", "R@5", "F1@5", when every image gets
+        exactly that many of these labels; "AP", a list with None for a label without a positive; "columns", the labels
+        that were counted; "columns_without_positive", those of them without a positive.
 
     >>> result = zero_shot_score(np.array([[0.9, 0.2, 0.1], [0.1, 0.3, 0.4]]), np.array([[1, 0, 0], [0, 1, 0]]), [1, 2])
     >>> result["ZSL"]["mAP"], result["GZSL"]["mAP"], result["ZSL"]["columns_without_positive"]

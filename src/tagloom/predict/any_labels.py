@@ -1,10 +1,11 @@
-"""Asking a tagger of words for labels: laying words out as it wants them, some thousand queries at a time.
+"""Scoring any labels with a tagger that has word queries.
 
-The network takes pictures (B, H, W, 3) and words (K, g, d_w), with g words per query, and gives logits (B, K · g). All
-that decides which word stands where happens here, in plain arrays, so that it is the same for torch and ONNX Runtime.
+The network takes pictures (B, H, W, 3) and words (K, g, d_w), with g words per query, and gives logits (B, K · g).
+Which word goes to which query is decided here, in plain arrays, so it is the same for torch and ONNX Runtime. Many
+labels are scored some thousand queries at a time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,64 +16,60 @@ from numpy.typing import NDArray
 from tagloom.cache_folder import default_cache_folder
 from tagloom.errors import TaggerError, WordError
 from tagloom.labels.groups import lay_out, partition
+from tagloom.predict.engine import PictureNetwork, WordNetwork
 from tagloom.tagger.spec import WORDS_FILE, TaggerSpec, WordForm
 from tagloom.words import encode_labels
 from tagloom.words.sources import PACKAGES, is_vector_file
 from tagloom.words.vector_files import LabelVectors, read_vectors
 
-Run = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
-"""From pictures (B, H, W, 3) to logits (B, N)."""
-Ask = Callable[[NDArray[np.uint8], NDArray[np.float32]], NDArray[np.float32]]
-"""From pictures (B, H, W, 3) and words (K, g, d_w) to logits (B, K · g)."""
-
-SAME_VECTOR = 1e-3  # the most that two encodings of a label by the same source may differ
+SAME_VECTOR = 1e-3  # the most by which two encodings of a label by the same source may differ
 MAX_QUERIES = 4096  # at once
 MAX_TOKENS = 16_384  # pictures x queries at once: with feed-forward layers of 2,048 values, 128 MB of float32
 
 
-class Question(NamedTuple):
-    """Words as a network takes them.
+class WordQueries(NamedTuple):
+    """Labels laid out as the queries of a network.
 
     Attributes:
-        words: (K, g, d_w), zeros where no word stands.
-        places: (n,) where each label's logit is found among the K · g.
+        words: (K, g, d_w) vectors, zeros where a query has no label.
+        columns: (n,) the logit of each label among the K · g.
     """
 
     words: NDArray[np.float32]
-    places: NDArray[np.int64]
+    columns: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Asker:
-    """A network of words, with what it takes to ask it for labels.
+class LabelScorer:
+    """A network with word queries, and what it needs to score labels.
 
     Attributes:
-        ask: The network.
-        form: How it is asked.
+        network: The network.
+        form: How it takes labels.
         own: Its classes and their vectors.
-        source: Where the user says that vectors of other labels come from; None for where the tagger says.
+        source: Where the vectors of other labels come from, if the user names it; None for the tagger's own source.
     """
 
-    ask: Ask
+    network: WordNetwork
     form: WordForm
     own: LabelVectors
     source: str | None = None
 
-    def run_own(self) -> Run:
-        """Make what gives the logits of the tagger's own classes."""
-        return asking(self.ask, [own_question(self.own.vectors, self.form)])
+    def for_own_classes(self) -> PictureNetwork:
+        """Give a network that scores the tagger's own classes."""
+        return with_queries(self.network, [own_queries(self.own.vectors, self.form)])
 
-    def run_others(self, labels: Sequence[str]) -> Run:
-        """Make what gives the logits of any labels."""
-        return asking(self.ask, other_questions(self.vectors_of(labels), self.form))
+    def for_labels(self, labels: Sequence[str]) -> PictureNetwork:
+        """Give a network that scores any labels."""
+        return with_queries(self.network, queries_for(self.vectors_of(labels), self.form))
 
     def vectors_of(self, labels: Sequence[str]) -> NDArray[np.float32]:
         """Give vectors (n, d_w): the tagger's own for its classes, the source's for other labels."""
         known = dict(zip(*self.own, strict=True))
         others = [label for label in dict.fromkeys(labels) if label not in known]
         if others:
-            # One class is encoded along, to see that it is still the source that the tagger was trained with.
-            witness, source = self.own.labels[0], self.source or believed_source(self.form.source)
+            # Encode one class as well, to check that this is still the source the tagger was trained with.
+            witness, source = self.own.labels[0], self.source or trusted_source(self.form.source)
             vectors = encode_labels([witness, *others], source, cache_folder=default_cache_folder())
             if vectors[0].shape != known[witness].shape or np.abs(vectors[0] - known[witness]).max() > SAME_VECTOR:
                 raise TaggerError(
@@ -83,14 +80,16 @@ class Asker:
         return np.stack([known[label] for label in labels])
 
 
-def read_asker(folder: Path, spec: TaggerSpec, ask: Ask, source: str | None = None) -> Asker | None:
-    """Read what a tagger folder holds of words; None for a tagger that knows its classes only.
+def read_label_scorer(
+    folder: Path, spec: TaggerSpec, network: WordNetwork, source: str | None = None
+) -> LabelScorer | None:
+    """Read the word vectors of a tagger folder; None for a tagger without word queries.
 
     Args:
         folder: The tagger folder.
         spec: What its `tagger.json` says.
-        ask: Its network.
-        source: Where vectors of other labels come from, if not from where the folder says.
+        network: Its network.
+        source: Where the vectors of other labels come from, if not from the source that the folder names.
     """
     if spec.words is None:
         return None
@@ -99,13 +98,13 @@ def read_asker(folder: Path, spec: TaggerSpec, ask: Ask, source: str | None = No
         raise TaggerError(
             f"{folder / WORDS_FILE}: its labels are not those of tagger.json. Take both from one training."
         )
-    return Asker(ask, spec.words, own, source)
+    return LabelScorer(network, spec.words, own, source)
 
 
-def believed_source(named: str) -> str:
+def trusted_source(named: str) -> str:
     """Give the source that a tagger folder names, if it is one of ours or a file that is read as numbers.
 
-    A folder may be a stranger's, and is not to choose which model is fetched and run; only the user does that.
+    The folder may come from a stranger, so it must not choose which model is fetched and run. Only the user does.
     """
     if named in PACKAGES:
         return named
@@ -122,47 +121,47 @@ def believed_source(named: str) -> str:
     return named
 
 
-def own_question(vectors: NDArray[np.float32], form: WordForm) -> Question:
+def own_queries(vectors: NDArray[np.float32], form: WordForm) -> WordQueries:
     """Lay out the vectors (N, d_w) of a tagger's own classes as they were trained."""
-    places = np.asarray(form.places, np.int64)
-    queries = form.fixed_queries or int(places.max()) // form.group_size + 1
-    return Question(_laid_out(vectors, places, queries, form.group_size), places)
+    columns = np.asarray(form.places, np.int64)
+    queries = form.fixed_queries or int(columns.max()) // form.group_size + 1
+    return WordQueries(_laid_out(vectors, columns, queries, form.group_size), columns)
 
 
-def other_questions(vectors: NDArray[np.float32], form: WordForm) -> list[Question]:
-    """Lay out the vectors (n, d_w) of any labels, in chunks; the labels of one chunk follow those of the one before.
+def queries_for(vectors: NDArray[np.float32], form: WordForm) -> list[WordQueries]:
+    """Lay out the vectors (n, d_w) of any labels in chunks, one after the other.
 
-    Where several labels share a query they are parted among queries in the way that the classes were.
+    Where several labels share a query, they are grouped in the same way as the classes were.
     """
     most = (form.fixed_queries or MAX_QUERIES) * form.group_size
-    questions = []
+    chunks = []
     for first in range(0, len(vectors), most):
         chunk = vectors[first : first + most]
-        groups = -(-len(chunk) // form.group_size)
-        parts = partition(len(chunk), groups, form.grouping, form.grouping_seed)
-        _, places = lay_out(parts, form.group_size)
-        words = _laid_out(chunk, places, form.fixed_queries or groups, form.group_size)
-        questions.append(Question(words, places))
-    return questions
+        count = -(-len(chunk) // form.group_size)
+        groups = partition(len(chunk), count, form.grouping, form.grouping_seed)
+        _, columns = lay_out(groups, form.group_size)
+        words = _laid_out(chunk, columns, form.fixed_queries or count, form.group_size)
+        chunks.append(WordQueries(words, columns))
+    return chunks
 
 
-def asking(ask: Ask, questions: Sequence[Question]) -> Run:
-    """Make what runs pictures alone from what runs pictures and words."""
+def with_queries(network: WordNetwork, chunks: Sequence[WordQueries]) -> PictureNetwork:
+    """Make a network of pictures alone from one of pictures and words."""
 
     def run(pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
-        columns = []
-        for words, places in questions:
+        logits = []
+        for words, columns in chunks:
             few = max(1, MAX_TOKENS // len(words))
-            rows = [ask(pictures[first : first + few], words) for first in range(0, len(pictures), few)]
-            columns.append(np.concatenate(rows)[:, places])
-        return np.concatenate(columns, axis=1)
+            rows = [network(pictures[first : first + few], words) for first in range(0, len(pictures), few)]
+            logits.append(np.concatenate(rows)[:, columns])
+        return np.concatenate(logits, axis=1)
 
     return run
 
 
 def _laid_out(
-    vectors: NDArray[np.float32], places: NDArray[np.int64], queries: int, group_size: int
+    vectors: NDArray[np.float32], columns: NDArray[np.int64], queries: int, group_size: int
 ) -> NDArray[np.float32]:
-    rows = np.zeros((queries * group_size, vectors.shape[1]), np.float32)
-    rows[places] = vectors
-    return rows.reshape(queries, group_size, vectors.shape[1])
+    words = np.zeros((queries * group_size, vectors.shape[1]), np.float32)
+    words[columns] = vectors
+    return words.reshape(queries, group_size, vectors.shape[1])

@@ -1,4 +1,4 @@
-"""Tagging many files: finding them, and writing their tags as they come."""
+"""Tagging many files: finding the images, and writing their tags as they come."""
 
 import csv
 import json
@@ -14,54 +14,57 @@ from tagloom.predict.tagger import HUB_PREFIX, Tag, Tagger
 from tagloom.tagger.spec import RUN_FILE, SPEC_FILE
 
 
-def part_places(places: Sequence[str]) -> tuple[str | None, list[Path]]:
-    """Part what was named into the tagger, None where none is, and the pictures.
+def split_arguments(arguments: Sequence[str]) -> tuple[str | None, list[Path]]:
+    """Split the arguments of `predict` into the tagger, None if there is none, and the images.
 
-    Only the first can be a tagger: "hf-hub:owner/name", a folder with a tagger.json or a run that was begun, or
-    something that is not there and does not end like an image, which is a tagger's name misspelt. All else is pictures.
+    Only the first argument can be a tagger: "hf-hub:owner/name", a folder with a tagger.json or a run that was
+    started, or something that does not exist and has no image suffix: most likely a misspelt tagger. All others are
+    image files and folders.
     """
-    first, rest = places[0], places[1:]
-    for place in rest:
-        if _is_tagger(place):
-            raise DataError(f"{place}: is a tagger, and stands among the pictures. Name it first, and only one.")
+    first, rest = arguments[0], arguments[1:]
+    for argument in rest:
+        if _is_tagger(argument):
+            raise DataError(f"{argument}: is a tagger, but stands among the images. Name one tagger, as the first.")
     if _is_tagger(first):
         if not rest:
-            raise DataError(f"{first}: is a tagger; name the pictures to tag after it: tagloom predict {first} a.jpg")
-        return first, [Path(place) for place in rest]
+            raise DataError(f"{first}: is a tagger; name the images to tag after it: tagloom predict {first} a.jpg")
+        return first, [Path(argument) for argument in rest]
     if Path(first).exists() or Path(first).suffix.lower() in IMAGE_SUFFIXES:
-        return None, [Path(place) for place in places]
+        return None, [Path(argument) for argument in arguments]
     if not rest:
-        raise DataError(f"{first}: no such picture, folder of pictures, or tagger folder.")
-    return first, [Path(place) for place in rest]
+        raise DataError(f"{first}: no such image, folder of images, or tagger folder.")
+    return first, [Path(argument) for argument in rest]
 
 
-def collect_images(places: Sequence[Path]) -> list[Path]:
-    """List the images that files and folders name, folders searched to the bottom."""
+def collect_images(paths: Sequence[Path]) -> list[Path]:
+    """List image files, and the images in folders and their subfolders."""
     found: list[Path] = []
-    for place in places:
-        if place.is_dir():
-            inside = find_images(place)
+    for path in paths:
+        if path.is_dir():
+            inside = find_images(path)
             if not inside:
-                raise DataError(f"{place}: no image in this folder or below it.")
+                raise DataError(f"{path}: no image in this folder or its subfolders.")
             found.extend(inside)
         else:
-            found.append(place)
+            found.append(path)
     return list(dict.fromkeys(found))
 
 
 def read_labels(given: str) -> list[str]:
-    """Read labels that were typed, joined by commas, or that a .txt file lists one a line.
+    """Read labels separated by commas, or from a .txt file with one label per line.
 
     >>> read_labels('surfboard, golden retriever, "salt, pepper"')
     ['surfboard', 'golden retriever', 'salt, pepper']
     """
-    from tagloom.data.parsing.classes import read_classes  # here, since tables take longer to import than a tag to find
+    from tagloom.data.parsing.classes import (
+        read_classes,  # imported here: tables take longer to import than a tag to find
+    )
     from tagloom.data.parsing.fields import split_labels
 
     if given.lower().endswith(".txt"):
         if not Path(given).is_file():
             raise DataError(
-                f"{given}: no such file. Give a text file with one label a line, or labels joined by commas."
+                f"{given}: no such file. Give a text file with one label per line, or labels separated by commas."
             )
         return list(read_classes(Path(given)))
     return split_labels(given, ",")
@@ -70,37 +73,37 @@ def read_labels(given: str) -> list[str]:
 def tag_files(
     tagger: Tagger, paths: Sequence[Path], *, threshold: float | None = None, top_k: int | None = None
 ) -> Iterator[tuple[Path, list[Tag] | ImageError]]:
-    """Give the tags of each file, or what is wrong with it, in order."""
-    for place, result in tagger.stream(paths):
-        yield paths[place], result if isinstance(result, ImageError) else tagger.tags(result, threshold, top_k)
+    """Give the tags of each file, or its error, in order."""
+    for index, result in tagger.stream(paths):
+        yield paths[index], result if isinstance(result, ImageError) else tagger.tags(result, threshold, top_k)
 
 
 def write_tags(rows: Iterable[tuple[Path, list[Tag]]], path: Path) -> int:
     """Write tags to a .csv or .jsonl file, whole or not at all.
 
-    A CSV has image, labels and scores, joined by `|` as `load_table` reads them.
+    A CSV has the columns image, labels and scores; values are joined by `|`, as `load_table` reads them.
 
     Returns:
         The number of images written.
     """
     if path.suffix not in (".csv", ".jsonl"):
-        raise DataError(f"{path}: tags are written as .csv or .jsonl; end the name in one of these.")
+        raise DataError(f"{path}: tags are written as .csv or .jsonl; use one of these suffixes.")
     write = _write_csv if path.suffix == ".csv" else _write_json_lines
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
-            return write(((_seen_from(path.parent, image), tags) for image, tags in rows), file)
+            return write(((_relative_to(path.parent, image), tags) for image, tags in rows), file)
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({error}). Name another --out.") from error
 
 
-def _is_tagger(place: str) -> bool:
-    """Whether a place is a tagger, or a training that was begun and will be one."""
-    return place.startswith(HUB_PREFIX) or any((Path(place) / name).is_file() for name in (SPEC_FILE, RUN_FILE))
+def _is_tagger(argument: str) -> bool:
+    """Check for a tagger, or for a run that was started and will be one."""
+    return argument.startswith(HUB_PREFIX) or any((Path(argument) / name).is_file() for name in (SPEC_FILE, RUN_FILE))
 
 
-def _seen_from(folder: Path, image: Path) -> Path:
-    """Give an image's path relative to the folder of the file that names it, as label tables are read."""
+def _relative_to(folder: Path, image: Path) -> Path:
+    """Give an image's path relative to the folder of the file that lists it, as in a label table."""
     return Path(os.path.relpath(image.resolve(), folder.resolve()))
 
 

@@ -1,4 +1,4 @@
-"""A folder with no more than predicting needs, made from a run; weights in float16 are proved to score as its own."""
+"""A package: a tagger folder with only what predicting needs, made from a run. It needs no torch."""
 
 import shutil
 import tempfile
@@ -16,34 +16,35 @@ from tagloom.predict.tagger import load
 from tagloom.tagger.card import model_card
 from tagloom.tagger.spec import CARD_FILE, ONNX_FILE, SPEC_FILE, WORDS_FILE, TaggerSpec, read_spec, write_spec
 
-MAX_DIFFERENCE = 0.02  # of a score, from 0 to 1; with a frozen Lite0 photographs differ by up to 0.005
+MAX_DIFFERENCE = 0.02  # of a score from 0 to 1; with a frozen Lite0, scores of photographs differ by up to 0.005
 CHECKED_PICTURES = 8
 
 
-def write_portable(run: Path, out: Path, *, float16: bool = False) -> float | None:
-    """Write `tagger.json`, `model.onnx` and the model card of a run to a folder of their own; no torch weights.
+def write_package(run: Path, out: Path, *, float16: bool = False) -> float | None:
+    """Write `tagger.json`, `model.onnx` and the model card of a run to a folder of their own, without torch weights.
 
-    `model.onnx` is the one that training wrote, or is made from the weights where there is none.
+    `model.onnx` is copied from the run, or made from its weights if the run has none. With `float16`, the package is
+    checked to score as the run does.
 
     Args:
         run: The tagger folder.
-        out: The folder to write; one that holds a tagger, or a file that would be written over, is refused.
-        float16: Store weights in float16: half the size, computed in float32 as before.
+        out: The folder to write. It must not hold a tagger, nor a file that would be overwritten.
+        float16: Store weights in float16, which halves the size. They are still used in float32.
 
     Returns:
-        With `float16` the largest difference between scores of the run's network and of the one written, on drawn
-        pictures; None without it, where nothing was changed that could be compared.
+        With `float16`, the largest difference between scores of the run and of the package, on drawn pictures; None
+        without it, since nothing was changed.
 
     Raises:
-        TaggerError: If scores differ too much; nothing is written then.
+        TaggerError: If scores differ too much. Nothing is written then.
     """
     spec = read_spec(run)
     spec = replace(spec, data={name: _shortened(value) for name, value in spec.data.items()})
     with_words = (run / WORDS_FILE).is_file()
     _check_free(out, (ONNX_FILE, CARD_FILE, *([WORDS_FILE] if with_words else [])))
     worst = None
-    with tempfile.TemporaryDirectory(prefix="tagloom-export-") as place:
-        whole, small = Path(place, "whole"), Path(place, "small")
+    with tempfile.TemporaryDirectory(prefix="tagloom-export-") as temporary:
+        whole, small = Path(temporary, "whole"), Path(temporary, "small")
         for folder in (whole, small):
             folder.mkdir()
             write_spec(spec, folder)
@@ -53,10 +54,10 @@ def write_portable(run: Path, out: Path, *, float16: bool = False) -> float | No
         if float16:
             store_in_float16(whole / ONNX_FILE, small / ONNX_FILE)
             worst = _largest_difference(whole, small)
-            if not worst <= MAX_DIFFERENCE:  # so written that NaN is refused too
+            if not worst <= MAX_DIFFERENCE:  # in this form it refuses NaN too
                 raise TaggerError(
-                    f"{run}: with weights in float16 scores differ by up to {worst:.3f} (allowed {MAX_DIFFERENCE}), so "
-                    "nothing was written. Export it without --float16."
+                    f"{run}: with weights in float16, scores differ by up to {worst:.3f} (allowed: {MAX_DIFFERENCE}). "
+                    "Nothing was written. Export it without --float16."
                 )
             stored = {"weights_stored_in": "float16", "scores_differ_by_at_most": round(worst, 6)}
             spec = replace(spec, data=spec.data | stored)
@@ -68,19 +69,19 @@ def write_portable(run: Path, out: Path, *, float16: bool = False) -> float | No
 
 
 def _shortened(value: Any) -> Any:
-    """Cut a path of one machine to its last two parts: the rest tells others nothing, and is nobody's business."""
+    """Cut an absolute path to its last two parts: the rest is private, and means nothing on another machine."""
     if isinstance(value, str) and Path(value).is_absolute():
         return "/".join(Path(value).parts[-2:])
     return value
 
 
 def _check_free(out: Path, names: Sequence[str]) -> None:
-    """Refuse a folder in which something would be written over; `--out .` is soon typed."""
+    """Refuse a folder in which something would be overwritten; `--out .` is quickly typed."""
     if (out / SPEC_FILE).exists():
-        raise TagloomError(f"{out}: holds a tagger. Name another --out, or delete that one first.")
+        raise TagloomError(f"{out}: holds a tagger. Name another --out, or delete that tagger first.")
     if taken := [name for name in names if (out / name).exists()]:
         raise TagloomError(
-            f"{out}: holds a {' and a '.join(taken)} that would be written over. Name another --out, best a new folder."
+            f"{out}: holds a {' and a '.join(taken)} that would be overwritten. Name another --out, best a new folder."
         )
 
 
@@ -96,7 +97,7 @@ def _float32_network(run: Path, spec: TaggerSpec, path: Path) -> None:
 
 
 def _largest_difference(first: Path, second: Path) -> float:
-    """Score drawn pictures, and noise, with two taggers, and give the largest difference."""
+    """Score drawn pictures and noise with two taggers, and give the largest difference."""
     pictures = [np.asarray(draw_scene(seed=0, index=index)[0]) for index in range(CHECKED_PICTURES)]
     pictures += list(np.random.default_rng(0).integers(0, 256, (2, 64, 64, 3), dtype=np.uint8))
     ours, theirs = (load(folder, device="cpu").scores(pictures) for folder in (first, second))
@@ -104,7 +105,7 @@ def _largest_difference(first: Path, second: Path) -> float:
 
 
 def _move(made: Path, out: Path) -> None:
-    """Move finished files to where they belong; `tagger.json` last, since it says that the folder is a tagger."""
+    """Move the finished files to their folder; `tagger.json` last, because it makes the folder a tagger."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         for file in sorted(made.iterdir(), key=lambda file: file.name == SPEC_FILE):

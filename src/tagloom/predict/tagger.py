@@ -1,4 +1,4 @@
-"""A tagger that is ready to use: pictures in, labels out."""
+"""A tagger: pictures in, labels out."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from tagloom.cores import usable_cores
 from tagloom.data.reading import Source, read_pictures
 from tagloom.errors import ImageError, MissingExtraError, TaggerError
-from tagloom.predict.any_labels import Ask, Asker, Run, read_asker
+from tagloom.predict.any_labels import LabelScorer, read_label_scorer
+from tagloom.predict.engine import PictureNetwork, open_engine
 from tagloom.ready import ready_folder
 from tagloom.scoring.calibration import to_scores
-from tagloom.tagger.onnx_runner import OnnxNetwork
-from tagloom.tagger.spec import ONNX_FILE, WEIGHTS_FILE, TaggerSpec, read_spec
+from tagloom.tagger.spec import TaggerSpec, read_spec
+from tagloom.wording import first_line, shown
 
 HUB_PREFIX = "hf-hub:"
 
@@ -33,19 +34,21 @@ class Tagger:
     """Puts labels on pictures.
 
     Attributes:
-        spec: What its folder says of it.
+        spec: What its folder says about it.
         classes: Label names, in the order of `scores`.
         engine: "onnx" or "torch".
     """
 
-    def __init__(self, spec: TaggerSpec, run: Run, engine: str, asker: Asker | None = None) -> None:
+    def __init__(
+        self, spec: TaggerSpec, network: PictureNetwork, engine: str, label_scorer: LabelScorer | None = None
+    ) -> None:
         self.spec = spec
         self.classes = spec.classes
         self.engine = engine
-        self._run = run
-        self._asker = asker
+        self._network = network
+        self._label_scorer = label_scorer
         self._last: Tagger | None = None
-        self._trained: Tagger = self  # of whose labels the thresholds are known
+        self._trained: Tagger = self  # the tagger of the trained labels, which have thresholds of their own
 
     def predict(
         self,
@@ -58,21 +61,21 @@ class Tagger:
 
         Args:
             pictures: One or many paths, encoded images (bytes), PIL images or uint8 arrays (H, W, 3).
-            threshold: Score from which a label counts, one for all or one per class; by default those that were
-                chosen when the tagger was trained (a single-label tagger gives its best class).
-            top_k: At most so many labels per picture. Without a threshold: exactly so many.
-            labels: The labels to choose among instead of the tagger's classes, as `with_labels` takes them.
+            threshold: The score above which a label becomes a tag, one for all or one per class. By default those
+                chosen in training; a single-label tagger gives its best class.
+            top_k: The most labels per picture. Without a threshold, exactly this many.
+            labels: Labels to choose from instead of the tagger's classes; see `with_labels`.
 
         Returns:
-            For each picture its tags, best first.
+            The tags of each picture, best first.
         """
         tagger = self if labels is None else self.with_labels(labels)
         return [tagger.tags(row, threshold, top_k) for row in tagger.scores(pictures)]
 
     def scores(self, pictures: Source | Iterable[Source], labels: Sequence[str] | None = None) -> NDArray[np.float32]:
-        """Give every label's score, from 0 to 1: (pictures, classes), or (pictures, labels) of labels as `with_labels`.
+        """Score every class, or every one of `labels` (see `with_labels`): (pictures, classes) from 0 to 1.
 
-        An unreadable picture raises its `ImageError`.
+        An unreadable picture raises an `ImageError`.
         """
         if labels is not None:
             return self.with_labels(labels).scores(pictures)
@@ -84,45 +87,45 @@ class Tagger:
         return np.stack(rows) if rows else np.zeros((0, len(self.classes)), np.float32)
 
     def with_labels(self, labels: Sequence[str]) -> "Tagger":
-        """Give a tagger of other labels, trained or not, in any number and order; only a tagger of words can.
+        """Give a tagger for other labels, trained or not, in any number and order. It takes word queries to do this.
 
-        A label that was trained keeps its threshold and calibration; others get the median of all thresholds and the
-        calibration that all labels share. Labels that are given twice count once.
+        A trained label keeps its threshold and calibration. Others get the median threshold and the calibration that
+        all labels share. A label given twice counts once.
         """
         if isinstance(labels, str):
-            raise TaggerError(f"labels is a list of names, found the text {labels[:40]!r}")
+            raise TaggerError(f"labels must be a list of names, found the text {shown(labels)}.")
         names = tuple(dict.fromkeys(labels))
         if not names or not all(isinstance(name, str) and name.strip() for name in names):
-            raise TaggerError("the list of labels is empty, or a label in it is. Name at least one.")
+            raise TaggerError("the list of labels is empty, or one of its labels is. Name at least one label.")
         if self._trained is not self:
             return self._trained.with_labels(names)
         if self._last is not None and self._last.classes == names:
             return self._last
-        if self._asker is None:
+        if self._label_scorer is None:
             raise TaggerError(
-                f"this tagger (head '{self.spec.head}') knows its {len(self.classes)} labels only. Any labels can be "
-                "asked of a tagger of words: tagloom train … --recipe quick-words"
+                f"this tagger (head '{self.spec.head}') knows its {len(self.classes)} labels only. A tagger with word "
+                "queries scores any label: tagloom train … --recipe quick-words"
             )
         limits = dict(zip(self.classes, self.spec.threshold_row().tolist(), strict=True))
         usual = float(np.median(list(limits.values())))
         thresholds = tuple(limits.get(name, usual) for name in names)
         calibration = self.spec.calibration and self.spec.calibration.of_labels(self.classes, names)
         spec = replace(self.spec, classes=names, thresholds=thresholds, calibration=calibration, words=None)
-        self._last = Tagger(spec, self._asker.run_others(names), self.engine, self._asker)
+        self._last = Tagger(spec, self._label_scorer.for_labels(names), self.engine, self._label_scorer)
         self._last._trained = self
         return self._last
 
     def stream(
         self, pictures: Iterable[Source], batch_size: int = 32
     ) -> Iterator[tuple[int, NDArray[np.float32] | ImageError]]:
-        """Give the number of each picture with its scores (N,), or with the error of one that cannot be read."""
-        for place, result in self.stream_logits(pictures, batch_size):
-            yield place, result if isinstance(result, ImageError) else self.to_scores(result[None])[0]
+        """Give the index of each picture with its scores (N,), or with its error if it cannot be read."""
+        for index, result in self.stream_logits(pictures, batch_size):
+            yield index, result if isinstance(result, ImageError) else self.to_scores(result[None])[0]
 
     def stream_logits(
         self, pictures: Iterable[Source], batch_size: int = 32
     ) -> Iterator[tuple[int, NDArray[np.float32] | ImageError]]:
-        """As `stream`, with logits (N,) as the network gives them, neither calibrated nor between 0 and 1."""
+        """Do as `stream`, but give the network's logits (N,), not calibrated and not between 0 and 1."""
         for batch in read_pictures(pictures, self.spec.preprocess, batch_size=batch_size, threads=usable_cores()):
             results: dict[int, NDArray[np.float32] | ImageError] = dict(batch.errors)
             if batch.indices:
@@ -142,10 +145,10 @@ class Tagger:
             order = order[:1]
         elif top_k is None:
             order = order[row[order] > self.spec.threshold_row()[order]]
-        return [Tag(self.classes[place], float(row[place])) for place in order[:top_k]]
+        return [Tag(self.classes[column], float(row[column])) for column in order[:top_k]]
 
     def _limits(self, threshold: float | Sequence[float]) -> NDArray[np.float32]:
-        # In float32 as the scores are: a score that was read from a file is then not over itself.
+        # In float32 like the scores, so that a score read back from a file is not above itself.
         given = np.asarray(threshold, np.float32)
         if given.shape not in ((), (len(self.classes),)):
             raise TaggerError(
@@ -158,7 +161,7 @@ class Tagger:
         return to_scores(logits, self.spec.activation, self.spec.calibration)
 
     def _logits(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-        logits = self._run(pixels)
+        logits = self._network(pixels)
         if logits.ndim != 2 or logits.shape[1] != len(self.classes):
             raise TaggerError(
                 f"the network gives {logits.shape[1:]} scores per picture, but tagger.json names {len(self.classes)} "
@@ -171,56 +174,26 @@ def load(folder: str | os.PathLike[str] | None = None, *, device: str = "auto", 
     """Load a tagger.
 
     Args:
-        folder: A tagger folder, or "hf-hub:owner/name" for one on the Hugging Face hub; None for the ready tagger,
-            which comes with Tagloom.
+        folder: A tagger folder, or "hf-hub:owner/name" for one on the Hugging Face hub; None for the ready tagger that
+            comes with Tagloom.
         device: "auto" runs an exported tagger in ONNX Runtime unless there is a GPU; "cpu", "cuda", … run it in torch
             where that is needed.
-        words: Where the vectors of labels that were not trained come from, for a tagger of words whose own source has
-            moved, or is a model (a folder, or owner/name), which a tagger alone cannot have loaded; `tagloom.words`
-            lists the kinds.
+        words: Where the vectors of labels that were not trained come from, for a tagger with word queries. Name it if
+            the tagger's own source has moved, or if it is a model (a folder, or owner/name): a tagger does not choose
+            which model is loaded. `tagloom.words` lists the kinds of sources.
     """
-    place = find_folder(folder)
-    spec = read_spec(place)
-    exported = place / ONNX_FILE
-    without_torch = device == "auto" and not (_has_gpu() and (place / WEIGHTS_FILE).is_file())
-    if exported.is_file() and (device == "cpu" or without_torch):
-        network = OnnxNetwork(exported)
-        asker = read_asker(place, spec, lambda pictures, asked: network(pictures, asked)[0], words)
-        return Tagger(spec, asker.run_own() if asker else lambda pictures: network(pictures)[0], "onnx", asker)
-    if find_spec("torch") is None:
-        why = f"device {device}" if exported.is_file() else f"{place} has no {ONNX_FILE}; running it from its weights"
-        raise MissingExtraError(why, "train")
-    run, ask = _torch_run(place, spec, device)
-    return Tagger(spec, run, "torch", read_asker(place, spec, ask, words))
+    found = find_folder(folder)
+    spec = read_spec(found)
+    engine = open_engine(found, spec, device)
+    scorer = read_label_scorer(found, spec, engine.run, words)
+    return Tagger(spec, scorer.for_own_classes() if scorer else engine.run, engine.name, scorer)
 
 
 def find_folder(name: str | os.PathLike[str] | None = None) -> Path:
-    """Give the tagger folder that a name stands for; one on the hub, "hf-hub:owner/name", is fetched first."""
+    """Give the tagger folder for a name; one on the hub, "hf-hub:owner/name", is fetched first."""
     if name is None:
         return ready_folder()
     return _from_hub(str(name)) if str(name).startswith(HUB_PREFIX) else Path(name)
-
-
-def _torch_run(folder: Path, spec: TaggerSpec, device: str) -> tuple[Run, Ask]:
-    import torch
-
-    from tagloom.models.network import load_network, pick_device
-
-    place = pick_device(device)
-    network = load_network(folder, spec).to(place)
-
-    @torch.inference_mode()
-    def run(pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
-        logits: NDArray[np.float32] = network(torch.from_numpy(pictures).to(place)).float().cpu().numpy()
-        return logits
-
-    @torch.inference_mode()
-    def ask(pictures: NDArray[np.uint8], words: NDArray[np.float32]) -> NDArray[np.float32]:
-        tensors = [torch.from_numpy(array).to(place) for array in (pictures, words)]
-        logits: NDArray[np.float32] = network(*tensors).float().cpu().numpy()
-        return logits
-
-    return run, ask
 
 
 def _from_hub(name: str) -> Path:
@@ -232,12 +205,9 @@ def _from_hub(name: str) -> Path:
         wanted = ["*.json", "*.safetensors", "*.onnx"]
         return Path(snapshot_download(name.removeprefix(HUB_PREFIX), allow_patterns=wanted))
     except Exception as error:
-        raise TaggerError(f"{name}: could not be fetched from the hub ({type(error).__name__}: {error}).") from error
-
-
-def _has_gpu() -> bool:
-    """Look for a GPU that torch could use, without the seconds that importing torch takes."""
-    return find_spec("torch") is not None and Path("/dev/nvidiactl").exists()
+        raise TaggerError(
+            f"{name}: could not be fetched from the hub ({type(error).__name__}: {first_line(error)})."
+        ) from error
 
 
 def _is_one(pictures: object) -> bool:

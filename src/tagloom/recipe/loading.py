@@ -6,6 +6,7 @@ from typing import Any
 
 from tagloom.errors import RecipeError, unknown_name
 from tagloom.recipe.filling import fill, merge_settings
+from tagloom.recipe.names import SHOWN_METRICS
 from tagloom.recipe.recipe import Recipe
 from tagloom.recipe.shipped import shipped_recipes
 from tagloom.recipe.yaml_text import MAX_YAML_CHARACTERS, read_yaml
@@ -78,9 +79,8 @@ def for_task(recipe: Recipe, task: str | None) -> Recipe:
     if task is None or task == recipe.task:
         return recipe
     loss = "cross-entropy" if task == "single" else "asymmetric"
-    metric = "top1" if task == "single" else "mAP"
     content = recipe.to_dict() | {"task": task, "loss": {"name": loss}}
-    content["training"] |= {"metric": metric}
+    content["training"] |= {"metric": SHOWN_METRICS["single" if task == "single" else "multi"][0]}
     if task == "single":  # what a softmax cannot have
         content["words"] |= {"random_queries": 0}
         if recipe.calibration.kind == "per-class":

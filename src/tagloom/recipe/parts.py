@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tagloom.checks import check_choice, check_number, check_whole
-from tagloom.recipe.names import HEAD_NAMES, LOSS_NAMES
+from tagloom.recipe.names import HEAD_NAMES, LOSS_NAMES, MetricName
 
 MAX_BROKEN_SHARE = 0.05
 """Above this share of unreadable images it is the paths or the disk that are wrong, so work stops early."""
@@ -174,7 +174,7 @@ class TrainingSettings:
     cached_views: int = 0
     standardise: bool = True
     select: Literal["best", "last"] = "best"
-    metric: Literal["mAP", "CF1", "OF1", "top1"] = "mAP"
+    metric: MetricName = "mAP"
     patience: int = 0
     seed: int = 0
     workers: int = 2

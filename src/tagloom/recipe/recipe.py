@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from tagloom.errors import RecipeError, unknown_name
 from tagloom.recipe.distillation import Distillation
-from tagloom.recipe.names import FIGURE_NAMES
+from tagloom.recipe.names import FIGURE_NAMES, SHOWN_METRICS, SINGLE_LABEL_METRICS, Task
 from tagloom.recipe.parts import (
     BackboneSettings,
     CalibrationSettings,
@@ -39,7 +39,7 @@ class Recipe:
     purpose: str = ""
     paper: Literal["", "ml-decoder", "query2label", "hsq", "layover", "cpsd"] = ""
     reports: dict[str, Any] = field(default_factory=dict)
-    task: Literal["multi", "single"] = "multi"
+    task: Task = "multi"
     data: DataSettings = field(default_factory=DataSettings)
     preprocess: Preprocess = field(default_factory=Preprocess)
     augment: Augment = field(default_factory=Augment)
@@ -57,8 +57,11 @@ class Recipe:
         _check_reports(self.reports)
         if self.task == "multi" and self.loss.name == "cross-entropy":
             raise RecipeError("loss 'cross-entropy' needs one label per image: set task: single, or take 'asymmetric'.")
-        if self.task == "multi" and self.training.metric == "top1":
-            raise RecipeError("training.metric 'top1' needs one label per image: set task: single, or take 'mAP'.")
+        if self.task == "multi" and self.training.metric in SINGLE_LABEL_METRICS:
+            raise RecipeError(
+                f"training.metric '{self.training.metric}' needs one label per image: set task: single, or take "
+                f"'{SHOWN_METRICS['multi'][0]}'."
+            )
         if self.calibration.kind == "per-class" and self.activation == "softmax":
             raise RecipeError(
                 "calibration.kind 'per-class' would change which class is best under a softmax: take 'shared'."

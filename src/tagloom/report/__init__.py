@@ -1,1 +1,1 @@
-"""What people look at: tables on the terminal, contact sheets, model cards."""
+"""Results for people: tables in the terminal, drawings, contact sheets."""

@@ -1,25 +1,21 @@
-"""A comparison of two taggers as tables for people."""
+"""A comparison of two taggers as tables for people, and as plain data."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tagloom.evaluation.compare import (
-    LEAST_POSITIVES,
-    Change,
-    Comparison,
-    Gap,
-    Interval,
-    count_pairs,
-    improved_pairs,
-)
-from tagloom.wording import printable
+from tagloom.evaluation.compare import LEAST_POSITIVES, Change, Comparison, Interval
+from tagloom.evaluation.label_pairs import Gap, count_pairs, improved_pairs
+from tagloom.report.table import as_text, make_table
+from tagloom.wording import listed, printable
 
 SHOWN = 10  # labels at either end of the ranking
-NAMED = 5  # labels named before "and … more"
-CHANCE = 0.05  # the share of unchanged labels that a 95 % interval marks all the same
+MOST_LISTED = 5  # labels listed by name where they are left out
+CHANCE = 0.05  # the share of unchanged labels that a 95 % interval marks by chance
 
 
 def render_comparison(
@@ -32,18 +28,18 @@ def render_comparison(
     pairs: int = 10,
     every: bool = False,
 ) -> None:
-    """Print what changed from the first tagger to the second: in all, label by label, and in pairs of labels.
+    """Print what changed from the first tagger to the second: overall, per label, and in pairs of labels.
 
     Args:
-        comparison: What was found.
-        runs: What the two taggers are called.
+        comparison: The comparison.
+        runs: Names of the two taggers.
         console: Where to print.
-        gaps: Pairs of labels whose gap was asked for.
-        least: Points that a label must move by to have gained or lost.
-        pairs: How many of the pairs that improved together are listed.
-        every: Show all labels, however many there are.
+        gaps: Gaps between pairs of labels.
+        least: A label has gained or lost if it changed by more than this many points.
+        pairs: How many pairs that improved together to list.
+        every: Show all labels.
     """
-    for line in _headline(comparison, runs, least):
+    for line in _overview(comparison, runs, least):
         console.print(line)
     cut = len(comparison.labels) > 2 * SHOWN and not every
     console.print(_labels(comparison, cut))
@@ -59,17 +55,41 @@ def render_comparison(
         console.print(line)
 
 
-def _headline(comparison: Comparison, runs: tuple[str, str], least: float) -> list[Text]:
+def comparison_to_dict(
+    comparison: Comparison, gaps: Sequence[Gap] = (), *, least: float = 0.0, pairs: int = 10
+) -> dict[str, Any]:
+    """Give everything about a comparison as plain data that JSON can hold; arguments as in `render_comparison`."""
+    return {
+        "images": comparison.images,
+        "mAP": comparison.total.to_dict(),
+        "labels": [change.to_dict() for change in comparison.labels],
+        "least": least,
+        "gained": [change.name for change in comparison.gained(least)],
+        "lost": [change.name for change in comparison.lost(least)],
+        "pairs": asdict(count_pairs(comparison, least)),
+        "improved_together": [
+            {"labels": [one.name, two.name], "gains": [one.difference, two.difference]}
+            for one, two in improved_pairs(comparison, pairs, least)
+        ],
+        "gaps": [{**asdict(gap), "widths": gap.widths} for gap in gaps],
+        "without_positive": comparison.without_positive,
+        "only_first": comparison.only_first,
+        "only_second": comparison.only_second,
+        "broken": [str(error) for error in comparison.broken],
+    }
+
+
+def _overview(comparison: Comparison, runs: tuple[str, str], least: float) -> list[Text]:
     total = comparison.total
     width = max(map(len, map(printable, runs)))
     gained, lost = comparison.gained(least), comparison.lost(least)
-    stayed = len(comparison.labels) - len(gained) - len(lost)
+    unchanged = len(comparison.labels) - len(gained) - len(lost)
     beyond = f" by more than {least:g} points" if least else ""
     return [
         Text.assemble((f"A  {printable(runs[0]):<{width}}  mAP {total.first:6.2f}", "bold")),
         Text.assemble((f"B  {printable(runs[1]):<{width}}  mAP {total.second:6.2f}", "bold"), "  ", _verdict(total)),
         Text(f"on {comparison.images:,} images; {len(comparison.labels):,} labels have positives among them"),
-        Text(f"gained{beyond}: {_counted(gained)}; lost: {_counted(lost)}; stayed: {stayed:,}"),
+        Text(f"gained{beyond}: {_counted(gained)}; lost: {_counted(lost)}; unchanged: {unchanged:,}"),
     ]
 
 
@@ -81,21 +101,18 @@ def _verdict(total: Change) -> Text:
 
 
 def _counted(changes: Sequence[Change]) -> str:
-    return f"{len(changes):,} (of them surely {sum(change.sure for change in changes):,})"
+    return f"{len(changes):,} ({sum(change.sure for change in changes):,} of them certain)"
 
 
 def _labels(comparison: Comparison, cut: bool) -> Table:
     changes = comparison.labels
-    table = Table(title="Average precision, label by label", title_justify="left")
-    table.add_column("label", overflow="fold")
-    for name in ("positives", "A", "B", "difference", "95 % interval"):
-        table.add_column(name, justify="right")
-    table.add_column("")
+    columns = ("label", ">positives", ">A", ">B", ">difference", ">95 % interval", "")
+    table = make_table("Average precision of each label", *columns)
     for change in changes[:SHOWN] if cut else changes:
         table.add_row(*_cells(change))
     if cut:
         hidden = len(changes) - 2 * SHOWN
-        table.add_row(Text(f"… {hidden:,} more", style="dim"), *[""] * 6)
+        table.add_row(Text(f"… {hidden:,} more", style="dim"), *[""] * (len(columns) - 1))
         for change in changes[-SHOWN:]:
             table.add_row(*_cells(change))
     return table
@@ -107,7 +124,7 @@ def _notes(comparison: Comparison, cut: bool) -> list[Text]:
     if judged:
         marked = CHANCE * judged
         chance = f"; chance alone would mark about {marked:.0f} of {judged:,} labels" if marked >= 1 else ""
-        notes.append(f"▲ ▼ the interval leaves out 0{chance}")
+        notes.append(f"▲ ▼ the interval excludes 0{chance}")
         if judged < len(comparison.labels):
             notes.append(f"no interval with fewer than {LEAST_POSITIVES} positives")
     if cut:
@@ -119,7 +136,7 @@ def _cells(change: Change) -> list[Text | str]:
     style = _style(change)
     mark = ("▲" if change.difference > 0 else "▼") if change.sure else ""
     return [
-        Text(printable(change.name), style),
+        as_text(change.name, style),
         f"{change.positives:,}",
         f"{change.first:.2f}",
         f"{change.second:.2f}",
@@ -134,39 +151,30 @@ def _pair_counts(comparison: Comparison, least: float) -> list[Text]:
     every = counts.improved + counts.worsened + counts.apart + counts.unmoved
     if not every:
         return []
-    still = f", {counts.unmoved:,} with a label that stayed" if counts.unmoved else ""
+    still = f", {counts.unmoved:,} have an unchanged label" if counts.unmoved else ""
     return [
         Text(
-            f"Of {every:,} pairs of labels {counts.improved:,} improved together, {counts.worsened:,} worsened "
-            f"together, {counts.apart:,} went apart{still}."
+            f"Of {every:,} pairs of labels, {counts.improved:,} improved together, {counts.worsened:,} worsened "
+            f"together, {counts.apart:,} moved apart{still}."
         )
     ]
 
 
 def _together(together: Sequence[tuple[Change, Change]]) -> Table:
-    table = Table(title="Pairs that improved together most", title_justify="left")
-    table.add_column("labels", overflow="fold")
-    table.add_column("gains", justify="right")
+    table = make_table("Pairs that improved most together", "labels", ">gains")
     for one, two in together:
-        names = f"{printable(one.name)}, {printable(two.name)}"
-        table.add_row(Text(names), f"{one.difference:+.2f}  {two.difference:+.2f}")
+        table.add_row(as_text(f"{one.name}, {two.name}"), f"{one.difference:+.2f}  {two.difference:+.2f}")
     return table
 
 
 def _gaps(gaps: Sequence[Gap]) -> Table:
-    table = Table(
-        title="Gaps between labels: how far their average precisions lie apart",
-        title_justify="left",
-        caption="in brackets the two average precisions",
-        caption_justify="left",
-    )
-    table.add_column("labels", overflow="fold")
-    for name in ("gap in A", "gap in B", "change"):
-        table.add_column(name, justify="right")
+    title = "Gaps between labels: how far apart their average precisions are"
+    caption = "in brackets: the two average precisions"
+    table = make_table(title, "labels", ">gap in A", ">gap in B", ">change", caption=caption)
     for gap in gaps:
         before, after = gap.widths
         table.add_row(
-            Text(", ".join(map(printable, gap.labels))),
+            as_text(", ".join(gap.labels)),
             f"{before:.2f} ({gap.first[0]:.2f}, {gap.first[1]:.2f})",
             f"{after:.2f} ({gap.second[0]:.2f}, {gap.second[1]:.2f})",
             f"{after - before:+.2f}",
@@ -175,17 +183,16 @@ def _gaps(gaps: Sequence[Gap]) -> Table:
 
 
 def _left_out(comparison: Comparison) -> list[Text]:
-    lines = [
+    groups = [
         ("Without a positive image, so not measured", comparison.without_positive),
-        ("Left out, since B does not know them", comparison.only_first),
-        ("Left out, since A does not know them", comparison.only_second),
+        ("Left out, because B does not know them", comparison.only_first),
+        ("Left out, because A does not know them", comparison.only_second),
     ]
-    return [Text(f"{title} ({len(names):,}): {_few(names)}") for title, names in lines if names]
-
-
-def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    return ", ".join(map(printable, names[:NAMED])) + more
+    return [
+        Text(f"{title} ({len(names):,}): {listed(map(printable, names), MOST_LISTED)}")
+        for title, names in groups
+        if names
+    ]
 
 
 def _range(interval: Interval) -> str:
@@ -193,5 +200,5 @@ def _range(interval: Interval) -> str:
 
 
 def _style(change: Change) -> str:
-    """Colour only what is sure; the marks say the same without colour."""
+    """Colour only what is certain; the marks say the same without colour."""
     return "" if not change.sure else "green" if change.difference > 0 else "red"

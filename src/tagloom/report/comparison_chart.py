@@ -1,4 +1,4 @@
-"""Two taggers compared, as a drawing: the change of each label, all labels in a plane, and the gaps of given pairs."""
+"""A comparison of two taggers as a drawing: the change of each label, a scatter of all labels, and gaps of pairs."""
 
 import math
 import os
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tagloom.evaluation.compare import Change, Comparison, Gap
+from tagloom.evaluation.compare import Change, Comparison
+from tagloom.evaluation.label_pairs import Gap
 from tagloom.report.drawing import (
     FAINT,
     GAIN,
@@ -26,7 +27,7 @@ from tagloom.report.drawing import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_LABELS = 120  # of more labels only the extremes are drawn
+MOST_LABELS = 120  # of more labels, only the extremes are drawn
 EXTREMES = 30  # labels at either end
 _COLUMN = 40  # labels in one column of a chart; more take two
 _BARS_WIDTH = 4.4  # inches of a chart of bars with its names
@@ -40,15 +41,15 @@ def draw_comparison(
 ) -> Path:
     """Draw two taggers side by side.
 
-    On the left stand bars of every label's change of AP with its 95 % interval, the greatest gain on top, pale where
-    the interval holds 0. On the right stand the APs against each other, with the labels that changed most by name.
-    Below stand the gaps that were asked for (HSQ, Figures 3, 4 and 7).
+    On the left, bars show the change of each label's AP with its 95 % interval, greatest gain on top, pale where the
+    interval includes 0. On the right, the APs are plotted against each other, and the labels that changed most are
+    named. Below are the gaps between pairs of labels (HSQ, Figures 3, 4 and 7).
 
     Args:
-        comparison: What was found.
-        names: What the two taggers are called.
+        comparison: The comparison.
+        names: Names of the two taggers.
         path: The file to write.
-        gaps: Pairs of labels, whose gaps are drawn as bars and as a move in the plane of their two APs.
+        gaps: Pairs of labels whose gaps are drawn, as bars and as an arrow in the plane of their two APs.
     """
     first, second = (legible(name) for name in names)
     columns = _columns(comparison.labels)
@@ -64,18 +65,19 @@ def draw_comparison(
     grid = parts[0].add_gridspec(1, len(widths), width_ratios=widths)
     span = _span([change for _, changes in columns for change in changes])
     judged = any(change.interval for change in comparison.labels)
-    for place, (title, changes) in enumerate(columns):
-        axes = parts[0].add_subplot(grid[0, place])
-        plain_axes(axes, title + (" (pale: could be chance)" if judged and not place else ""))
+    for index, (title, changes) in enumerate(columns):
+        axes = parts[0].add_subplot(grid[0, index])
+        plain_axes(axes, title + (" (pale: could be chance)" if judged and not index else ""))
         _draw_changes(axes, changes, span, judged)
         axes.set_xlabel(f"AP of {second} − AP of {first}, points")
     _draw_scatter(parts[0].add_subplot(grid[0, -1]), comparison.labels, first, second, judged)
     if gaps:
         below = parts[1].add_gridspec(rows, 1 + abreast, width_ratios=[_BARS_WIDTH, *[_PLANE] * abreast])
-        tall = math.ceil((0.45 * len(gaps) + 0.8) / _PLANE)  # rows of planes that the bars stand beside
+        tall = math.ceil((0.45 * len(gaps) + 0.8) / _PLANE)  # rows of planes next to the bars
         _draw_gaps(parts[1].add_subplot(below[:tall, 0]), gaps, first, second)
-        for place, gap in enumerate(gaps):
-            _draw_plane(parts[1].add_subplot(below[place // abreast, 1 + place % abreast]), gap, names)
+        for index, gap in enumerate(gaps):
+            row, column = divmod(index, abreast)
+            _draw_plane(parts[1].add_subplot(below[row, 1 + column]), gap, names)
     return save(figure, path)
 
 
@@ -89,7 +91,7 @@ def _title(comparison: Comparison, first: str, second: str) -> str:
 
 
 def _columns(changes: Sequence[Change]) -> list[tuple[str, Sequence[Change]]]:
-    """Titles and labels of the columns of bars: all labels, or both ends where they are too many to read."""
+    """Give the titles and labels of the columns of bars: all labels, or both ends if there are too many to read."""
     if len(changes) > MOST_LABELS:
         title = f"Top {EXTREMES} of {len(changes):,} labels"
         return [(title, changes[:EXTREMES]), (f"Bottom {EXTREMES}", changes[-EXTREMES:])]
@@ -100,7 +102,7 @@ def _columns(changes: Sequence[Change]) -> list[tuple[str, Sequence[Change]]]:
 
 
 def _span(changes: Sequence[Change]) -> tuple[float, float]:
-    """The reach of all differences and intervals, and of 0."""
+    """Give the range of all differences and intervals, 0 included."""
     ends = [change.difference for change in changes] + [end for change in changes for end in change.interval or ()]
     low, high = min(0.0, *ends), max(0.0, *ends)
     edge = 0.04 * (high - low) or 1.0
@@ -112,12 +114,12 @@ def _colour(change: Change) -> str:
 
 
 def _draw_changes(axes: "Axes", changes: Sequence[Change], span: tuple[float, float], judged: bool) -> None:
-    """Bars of the differences, strong where they are sure, with thin lines for their intervals."""
-    for place, change in enumerate(changes):
+    """Draw differences as bars, pale where they are not certain, with thin lines for their intervals."""
+    for height, change in enumerate(changes):
         strength = 1.0 if change.sure or not judged else 0.35
-        axes.barh(place, change.difference, height=0.72, color=_colour(change), alpha=strength)
+        axes.barh(height, change.difference, height=0.72, color=_colour(change), alpha=strength)
         if change.interval:
-            axes.plot(change.interval, (place, place), color=INK, lw=0.7, solid_capstyle="butt")
+            axes.plot(change.interval, (height, height), color=INK, lw=0.7, solid_capstyle="butt")
     axes.axvline(0, color=INK, lw=0.8)
     axes.set(xlim=span, ylim=(max(len(changes), 8) - 0.4, -0.6))  # a few bars are not blown up
     axes.set_yticks(range(len(changes)), [legible(change.name) for change in changes])
@@ -128,7 +130,7 @@ def _draw_changes(axes: "Axes", changes: Sequence[Change], span: tuple[float, fl
 
 
 def _draw_scatter(axes: "Axes", changes: Sequence[Change], first: str, second: str, judged: bool) -> None:
-    """AP against AP: over the diagonal the second tagger is better. The labels that changed most are named."""
+    """Plot AP against AP: above the diagonal the second tagger is better. The labels that changed most are named."""
     dots = [(change.first, change.second) for change in changes]
     low, high = _square(axes, dots, 0.06)
     edges = [_colour(change) for change in changes]
@@ -151,13 +153,13 @@ def _draw_scatter(axes: "Axes", changes: Sequence[Change], first: str, second: s
 
 
 def _with_room(changes: Sequence[Change], low: float, high: float) -> list[tuple[Change, int]]:
-    """The labels that changed most whose names fit in, each with the side it is named on: −1 left, 1 right.
+    """List the labels that changed most and whose names fit, each with the side of its name: −1 left, 1 right.
 
-    A name may cover neither a dot nor another name, nor leave the square from `low` to `high`.
+    A name must not cover a dot or another name, nor leave the square from `low` to `high`.
     """
     unit = (high - low) / _SCATTER_POINTS
     dots = np.array([(change.first, change.second) for change in changes])
-    boxes: list[tuple[float, float, float]] = []  # from left to right, and the height of the line
+    boxes: list[tuple[float, float, float]] = []  # left end, right end, and height of the line
     named: list[tuple[Change, int]] = []
     for change in sorted(changes, key=lambda change: -abs(change.difference))[: 2 * _MOST_NAMED]:
         width = 0.6 * SMALL * min(len(change.name), LONGEST_NAME) * unit
@@ -178,10 +180,10 @@ def _with_room(changes: Sequence[Change], low: float, high: float) -> list[tuple
 
 
 def _draw_gaps(axes: "Axes", gaps: Sequence[Gap], first: str, second: str) -> None:
-    """How far the labels of each pair lie apart, in one tagger and in the other."""
+    """Draw how far apart the labels of each pair are, in both taggers."""
     for number, (name, colour) in enumerate(((first, FAINT), (second, INK))):
-        places = [place + (number - 0.5) * 0.38 for place in range(len(gaps))]
-        bars = axes.barh(places, [gap.widths[number] for gap in gaps], height=0.36, color=colour, label=name)
+        heights = [index + (number - 0.5) * 0.38 for index in range(len(gaps))]
+        bars = axes.barh(heights, [gap.widths[number] for gap in gaps], height=0.36, color=colour, label=name)
         axes.bar_label(bars, fmt="%.1f", padding=3, fontsize=SMALL, color=INK)
     axes.set_yticks(range(len(gaps)), [" – ".join(legible(name, 16) for name in gap.labels) for gap in gaps])
     axes.set(ylim=(max(len(gaps), 3) - 0.5, -0.5), xlabel="difference of the two APs, points")
@@ -192,10 +194,10 @@ def _draw_gaps(axes: "Axes", gaps: Sequence[Gap], first: str, second: str) -> No
 
 
 def _draw_plane(axes: "Axes", gap: Gap, names: tuple[str, str]) -> None:
-    """One dot per tagger: up and to the right is better for both labels, and the diagonal is no gap at all."""
+    """Draw a dot per tagger: up and to the right is better for both labels, and on the diagonal there is no gap."""
     _square(axes, [gap.first, gap.second], 0.3)
     axes.annotate("", gap.second, gap.first, arrowprops={"arrowstyle": "-|>", "color": INK, "lw": 0.8, "shrinkB": 4})
-    upwards = 1 if gap.second[1] >= gap.first[1] else -1  # the names stand clear of the arrow
+    upwards = 1 if gap.second[1] >= gap.first[1] else -1  # keeps the names clear of the arrow
     for point, name, colour, side in ((gap.first, names[0], FAINT, -upwards), (gap.second, names[1], INK, upwards)):
         axes.scatter(*point, s=30, color=colour, zorder=2)
         axes.annotate(
@@ -213,7 +215,7 @@ def _draw_plane(axes: "Axes", gap: Gap, names: tuple[str, str]) -> None:
 
 
 def _square(axes: "Axes", points: Sequence[tuple[float, float]], margin: float) -> tuple[float, float]:
-    """Give both axes the reach of all values with a margin, and draw the diagonal; returns the reach."""
+    """Give both axes the range of all values with a margin, draw the diagonal, and return the range."""
     values = np.array(points)
     edge = margin * float(np.ptp(values)) + 1.0
     low, high = float(values.min()) - edge, float(values.max()) + edge

@@ -1,4 +1,4 @@
-"""A page of pictures with their tags underneath, to see at a glance what a tagger gets right and wrong."""
+"""A page of images with their tags underneath, to see at a glance what a tagger gets right and wrong."""
 
 import math
 import os
@@ -12,17 +12,19 @@ from PIL import Image, ImageDraw, ImageFont
 
 from tagloom.data.images import MAX_PIXELS, open_image
 from tagloom.errors import DataError, ImageError
+from tagloom.files import whole_file
+from tagloom.wording import and_more
 
 TaggedPicture: TypeAlias = tuple[
     Image.Image | str | os.PathLike[str], Sequence[tuple[str, float]], Sequence[str] | None
 ]
-"""A picture, its tags with their scores, and the labels it should have where they are known."""
+"""An image, its tags with their scores, and its true labels if they are known."""
 
 _Font: TypeAlias = ImageFont.FreeTypeFont | ImageFont.ImageFont
 Verdict: TypeAlias = Literal["right", "wrong", "missed", "unjudged"]
 
 MAX_LINES = 12
-"""Lines under a picture; what does not fit is counted in the last one."""
+"""Lines under a picture; the last one counts what does not fit."""
 
 _GAP = 12
 _LINE_HEIGHT = 19
@@ -30,7 +32,7 @@ _FONT_SIZE = 14
 _MARK_SIZE = 11
 _PAGE, _FRAME = "#ffffff", "#f0f0f0"
 _INK: dict[Verdict, str] = {"right": "#15692f", "wrong": "#b3261e", "missed": "#6b6f76", "unjudged": "#202124"}
-# A tick, a cross and a dash in a unit square: the verdict shows without colour, and needs no font that has the signs.
+# A tick, a cross and a dash in a unit square: the verdict shows without colour, and no font needs these signs.
 _MARKS: dict[Verdict, tuple[tuple[tuple[float, float], ...], ...]] = {
     "right": (((0.0, 0.55), (0.35, 0.95), (1.0, 0.1)),),
     "wrong": (((0.05, 0.1), (0.95, 0.95)), ((0.05, 0.95), (0.95, 0.1))),
@@ -51,14 +53,14 @@ def contact_sheet(
 ) -> Path:
     """Write a PNG grid of pictures, each with its tags and scores underneath.
 
-    Where the truth is given, right tags are green with a tick, wrong ones red with a cross, and labels that no tag
-    found are grey with a dash. A picture that cannot be opened leaves a frame that says why.
+    Where the true labels are given, right tags are green with a tick, wrong ones are red with a cross, and missed
+    labels are grey with a dash. An image that cannot be opened leaves a frame that says why.
 
     Args:
-        pictures: Image or path, tags with scores, and the true labels or none.
-        path: The PNG to write; its folder is created where there is none.
+        pictures: Image or path, tags with scores, and the true labels or None.
+        path: The PNG to write; missing folders are made.
         columns: Pictures in a row.
-        cell: Side of the square that a picture is fitted into, in pixels.
+        cell: Side of the square for each picture, in pixels.
 
     Returns:
         The path written.
@@ -87,12 +89,13 @@ def contact_sheet(
         top += height
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    sheet.save(target, "PNG")
+    with whole_file(target) as partial:
+        sheet.save(partial, "PNG")
     return target
 
 
 def _lines(tags: Sequence[tuple[str, float]], truth: Sequence[str] | None) -> list[_Line]:
-    """Judge the tags of one picture: first what was said, in the order given, then what was missed."""
+    """Judge the tags of one image: first its tags, in the order given, then the missed labels."""
     if truth is None:
         lines = [_Line("unjudged", name, f"{score:.2f}") for name, score in tags]
     else:
@@ -100,7 +103,8 @@ def _lines(tags: Sequence[tuple[str, float]], truth: Sequence[str] | None) -> li
         lines = [_Line("right" if name in truth else "wrong", name, f"{score:.2f}") for name, score in tags]
         lines += [_Line("missed", name, "missed") for name in truth if name not in said]
     if len(lines) > MAX_LINES:
-        lines = [*lines[: MAX_LINES - 1], _Line("unjudged", f"and {len(lines) - MAX_LINES + 1} more")]
+        shown = MAX_LINES - 1
+        lines = [*lines[:shown], _Line("unjudged", and_more(lines, shown).strip())]
     return lines
 
 
@@ -128,13 +132,13 @@ def _draw_line(draw: ImageDraw.ImageDraw, font: _Font, line: _Line, x: int, y: i
     for stroke in _MARKS[line.verdict]:
         draw.line([(x + u * _MARK_SIZE, y + 3 + v * _MARK_SIZE) for u, v in stroke], ink, 2, joint="curve")
     indent = _MARK_SIZE + 6 if line.verdict != "unjudged" else 0
-    value_width = math.ceil(draw.textlength(line.value, font)) + 1  # smoothed edges spill over by a pixel
+    value_width = math.ceil(draw.textlength(line.value, font)) + 1  # smoothed edges take one more pixel
     draw.text((x + width - value_width, y), line.value, ink, font)
     draw.text((x + indent, y), _shortened(draw, font, line.text, width - indent - value_width - 8), ink, font)
 
 
 def _shortened(draw: ImageDraw.ImageDraw, font: _Font, text: str, width: float) -> str:
-    """Fit a label into a width. The font that Pillow ships knows little beyond ASCII, so accents are dropped."""
+    """Shorten a label to a width. Pillow's own font has little beyond ASCII, so accents are dropped."""
     plain = unicodedata.normalize("NFKD", text[:200])
     plain = "".join(c if c.isascii() and c.isprintable() else "?" for c in plain if not unicodedata.combining(c))
     if draw.textlength(plain, font) <= width:

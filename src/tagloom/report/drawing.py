@@ -1,8 +1,8 @@
 """What all drawings share: files, figures, colours and legible names.
 
 Figures are plain objects: nothing here touches matplotlib's global state, so drawing works in any thread, without a
-screen, and beside whatever the caller draws. Colours are of Okabe and Ito's set, which colour-blind readers can tell
-apart, and shape or place always says the same as colour.
+screen, and next to whatever the caller draws. Colours are from Okabe and Ito's set, which colour-blind readers can tell
+apart, and shape or position always says the same as colour.
 """
 
 import os
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tagloom.errors import MissingExtraError, TagloomError
+from tagloom.files import whole_file
 from tagloom.wording import printable
 
 if TYPE_CHECKING:
@@ -25,27 +26,28 @@ SMALL, MIDDLE, LARGE = 7.5, 9.0, 11.0  # sizes of type, in points
 
 
 def check_drawable(path: str | os.PathLike[str]) -> None:
-    """Refuse a file that could not be drawn, before any work goes into what it should show."""
+    """Refuse a file that cannot be drawn, before any work on its content."""
     if Path(path).suffix.lower() not in SUFFIXES:
-        raise TagloomError(f"{path}: drawings are written as {', '.join(SUFFIXES)}; end the name in one of these.")
+        raise TagloomError(f"{path}: drawings are written as {', '.join(SUFFIXES)}; use one of these suffixes.")
     if find_spec("matplotlib") is None:
         raise MissingExtraError("drawing", "plot")
 
 
 def save(figure: "Figure", path: str | os.PathLike[str]) -> Path:
-    """Write a figure in the format that the path's suffix names; missing folders are made."""
+    """Write a figure in the format of the path's suffix; missing folders are made."""
     check_drawable(path)
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(target, format=target.suffix[1:].lower(), dpi=150, facecolor="white")
+        with whole_file(target) as partial:
+            figure.savefig(partial, format=target.suffix[1:].lower(), dpi=150, facecolor="white")
     except OSError as error:
         raise TagloomError(f"{target}: cannot be written ({error}).") from error
     return target
 
 
 def make_figure(width: float, height: float) -> "Figure":
-    """A figure of so many inches, that makes room for its labels by itself."""
+    """Make a figure, sized in inches, that makes room for its labels."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
@@ -54,14 +56,14 @@ def make_figure(width: float, height: float) -> "Figure":
 
 
 def legible(name: str, longest: int = LONGEST_NAME) -> str:
-    """A name from somebody's table as one short line, in which a dollar sign starts no formula."""
+    """Shorten a name from somebody's table to one line, in which a dollar sign starts no formula."""
     line = printable(name)
     short = line if len(line) <= longest else line[: longest - 1] + "…"
     return short.replace("$", r"\$")
 
 
 def plain_axes(axes: "Axes", title: str) -> None:
-    """Take away what carries no information, and put the title over the left edge."""
+    """Remove what carries no information, and put the title above the left edge."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(FAINT)
     axes.tick_params(labelsize=SMALL, colors=INK, length=2, color=FAINT)

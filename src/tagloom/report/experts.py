@@ -1,34 +1,30 @@
-"""Experts' load as a table in the terminal, and as a drawing."""
+"""The load of experts as tables in the terminal, and as a drawing."""
 
 import os
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from tagloom.errors import TagloomError
 from tagloom.explain.experts import ExpertLoad
 from tagloom.report.heatmap import draw_heatmap
-from tagloom.wording import printable
+from tagloom.report.table import as_text, make_table
 
 
 def render_experts(load: ExpertLoad, console: Console) -> None:
-    """Print, per layer and label, what the label takes of its own experts and which shared ones it takes most."""
+    """Print, for each layer and label, the weight of its own experts and the shared experts with most weight."""
     shared = sum(name.startswith("shared") for name in load.experts)
     for number, weights in enumerate(load.layers):
-        table = Table(title=f"layer {number + 1}, mean of {load.pictures} pictures", title_justify="left")
-        table.add_column("label")
-        table.add_column("own, %", justify="right")
-        table.add_column("most of the shared experts, %")
-        table.add_column("experts in use", justify="right")
+        table = make_table(
+            f"layer {number + 1}, mean of {load.pictures} images",
+            *("label", ">own, %", "shared experts with most weight, %", ">experts in use"),
+        )
         used = load.effective_experts(number)
-        for place, label in enumerate(load.classes):
-            row = weights[place]
+        for label, row, count in zip(load.classes, weights, used, strict=True):
             order = np.argsort(-row[:shared], kind="stable")[:3]
             most = "  ".join(f"{expert + 1}: {100 * row[expert]:.1f}" for expert in order)
-            table.add_row(Text(printable(label)), f"{100 * row[shared:].sum():.1f}", most, f"{used[place]:.1f}")
+            table.add_row(as_text(label), f"{100 * row[shared:].sum():.1f}", most, f"{count:.1f}")
         average = weights.mean(axis=0)
         table.add_section()
         spread = (
@@ -39,7 +35,7 @@ def render_experts(load: ExpertLoad, console: Console) -> None:
 
 
 def draw_experts(load: ExpertLoad, path: str | os.PathLike[str], *, layer: int = 1) -> Path:
-    """Draw labels by experts, on a logarithmic scale, with the average over labels as the last row.
+    """Draw labels x experts on a logarithmic scale, with the average over labels as the last row.
 
     Args:
         load: What to draw.
@@ -55,8 +51,8 @@ def draw_experts(load: ExpertLoad, path: str | os.PathLike[str], *, layer: int =
         load.experts,
         path,
         log=True,
-        title=f"Experts' load, layer {layer}, mean of {load.pictures} pictures",
-        scale="weight that the label's gate gives",
+        title=f"Load of experts, layer {layer}, mean of {load.pictures} images",
+        scale="weight of the label's gate",
         last_row_apart=True,
         last_column_apart=load.experts[-1] == "own",
     )

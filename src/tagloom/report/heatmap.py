@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
 _LONGEST_SIDE = 18.0  # inches of a heat map
-_DECADES = 1e4  # reach of a logarithmic scale; what is smaller yet is of one colour
+_DECADES = 1e4  # range of a logarithmic scale; smaller values share one colour
 _LEAST_TICK = 0.12  # inches that a named row or column needs
 _APART = 0.4  # cells between a heat map and its last row or column
 
@@ -33,17 +33,17 @@ def draw_heatmap(
     last_row_apart: bool = False,
     last_column_apart: bool = False,
 ) -> Path:
-    """Draw a table of numbers as colours, the lighter the greater: experts' load, affinities of labels.
+    """Draw a table of numbers as colours, lighter for greater: the load of experts, affinities of labels.
 
     Args:
         values: `(rows, columns)`; NaN leaves a cell grey, and so does a value of 0 or less on a logarithmic scale.
-        rows: A name per row, the first on top.
-        columns: A name per column.
+        rows: Names of the rows, the first on top.
+        columns: Names of the columns.
         path: The file to write.
-        log: Colours by the logarithm.
+        log: Use a logarithmic scale.
         title: What it shows.
         scale: What the colours measure.
-        last_row_apart: Set the last row off by a thin gap, for a mean or a sum.
+        last_row_apart: Separate the last row by a thin gap, for a mean or a sum.
         last_column_apart: The same for the last column.
     """
     cells = _checked(values, rows, columns, log)
@@ -84,7 +84,7 @@ def draw_heatmap(
 
 
 class _Block(NamedTuple):
-    """Neighbouring rows or columns of a heat map, and where their edges lie."""
+    """Neighbouring rows or columns of a heat map, and their edges."""
 
     cells: slice
     edges: NDArray[np.float64]
@@ -100,7 +100,7 @@ def _blocks(count: int, last_apart: bool) -> list[_Block]:
 
 
 def _name_ticks(axis: "Axis", names: Sequence[str], last_apart: bool, inches: float, rotation: float = 0) -> None:
-    """Name rows or columns at their centres, every second or third only where they are too narrow for type."""
+    """Name rows or columns at their centres; only every second or third if they are too narrow for text."""
     centres = np.concatenate([(block.edges[:-1] + block.edges[1:]) / 2 for block in _blocks(len(names), last_apart)])
     step = math.ceil(len(names) * _LEAST_TICK / inches)
     axis.set_ticks(centres[::step], [legible(name) for name in names[::step]], rotation=rotation)
@@ -108,7 +108,7 @@ def _name_ticks(axis: "Axis", names: Sequence[str], last_apart: bool, inches: fl
 
 
 def _checked(values: ArrayLike, rows: Sequence[str], columns: Sequence[str], log: bool) -> Any:
-    """The values as a masked array of float64, `(rows, columns)`, once they are seen to fit their names."""
+    """Check that values fit their names, and give them as a masked array of float64, `(rows, columns)`."""
     cells = np.asarray(values, np.float64)
     if cells.shape != (len(rows), len(columns)) or not cells.size:
         raise DataError(
@@ -116,7 +116,7 @@ def _checked(values: ArrayLike, rows: Sequence[str], columns: Sequence[str], log
             "give one row of values per row name, with one value per column name."
         )
     if np.isinf(cells).any():
-        raise DataError("a heat map cannot colour an infinite value; use NaN for a cell that has none.")
+        raise DataError("a heat map cannot colour an infinite value; use NaN for an empty cell.")
     shown = np.ma.masked_where(np.isnan(cells) | ((cells <= 0) & log), cells)
     if not shown.count():
         raise DataError(f"a heat map needs at least one value{' over 0 for a logarithmic scale' if log else ''}.")

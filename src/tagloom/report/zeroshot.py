@@ -1,15 +1,16 @@
-"""The result of `tagloom.metrics.zero_shot_score` as a table for people."""
+"""The result of `tagloom.metrics.zero_shot_score` as tables for people."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from tagloom.wording import printable
+from tagloom.metrics.zeroshot import ZERO_SHOT_NAMES
+from tagloom.report.table import make_table
+from tagloom.wording import listed, printable
 
-NAMED = 20  # labels without a positive that are named before "and … more"
+MOST_LISTED = 20  # labels without a positive that are listed by name
 _ROWS = {"ZSL": "unseen labels only (ZSL)", "GZSL": "all labels (GZSL)", "seen": "seen labels only"}
 
 
@@ -22,29 +23,21 @@ def render_zero_shot(result: dict[str, dict[str, Any]], labels: Sequence[str], c
         console: Where to print.
     """
     names = [printable(label) for label in labels]
-    table = Table(
-        title="Zero-shot",
-        caption="percent; F1@K: every image gets exactly its K best of these labels",
-        title_justify="left",
-        caption_justify="left",
-    )
-    table.add_column("scored are")
-    for column in ("labels", "mAP", "F1@3", "F1@5"):
-        table.add_column(column, justify="right")
+    columns = (f">{name}" for name in ZERO_SHOT_NAMES)
+    caption = "percent; F1@K: every image gets exactly its K best labels of these"
+    table = make_table("Zero-shot", "labels scored", ">count", *columns, caption=caption)
     for part, title in _ROWS.items():
         figures = result[part]
-        cells = [f"{figures[name]:.2f}" for name in ("mAP", "F1@3", "F1@5")]
+        cells = [f"{figures[name]:.2f}" for name in ZERO_SHOT_NAMES]
         table.add_row(title, f"{len(figures['columns']):,}", *cells)
     console.print(table)
     unseen = result["ZSL"]
-    by_label = Table("unseen label", title="Unseen labels by average precision", title_justify="left")
-    by_label.add_column("AP", justify="right")
+    by_label = make_table("Unseen labels by average precision", "unseen label", ">AP")
     measured = [(ap, column) for ap, column in zip(unseen["AP"], unseen["columns"], strict=True) if ap is not None]
     for ap, column in sorted(measured, reverse=True):
         by_label.add_row(Text(names[column]), f"{ap:.2f}")
     console.print(by_label)
     absent = result["GZSL"]["columns_without_positive"]
     if absent:
-        listed = ", ".join(names[column] for column in absent[:NAMED])
-        more = f" and {len(absent) - NAMED:,} more" if len(absent) > NAMED else ""
-        console.print(Text(f"Without a positive image, so not in mAP ({len(absent):,}): {listed}{more}"))
+        missing = listed([names[column] for column in absent], MOST_LISTED)
+        console.print(Text(f"Without a positive image, so not in mAP ({len(absent):,}): {missing}"))

@@ -1,9 +1,9 @@
 """From logits to scores that mean what they say: of all pairs scored 0.7, about seven in ten should be true.
 
-Losses such as the asymmetric one teach a network to order images well, and leave its scores shifted and stretched.
-Platt scaling mends both: the calibrated logit is `scale · logit + offset`. The scale is the reciprocal of what is
-called the temperature; a temperature alone (offset 0) cannot move scores that are all too high. Scales are over 0, so
-every label orders images as before. How scale and offset are found is in `calibration_fit`.
+Losses such as the asymmetric one teach a network to rank images well, but leave its scores shifted and stretched.
+Platt scaling fixes both: the calibrated logit is `scale · logit + offset`. The scale is the reciprocal of the
+temperature; a temperature alone (offset 0) cannot lower scores that are all too high. Scales are positive, so every
+label ranks images as before. `calibration_fit` finds scale and offset.
 """
 
 import math
@@ -27,10 +27,10 @@ class Calibration:
     """What is done to logits before they become scores.
 
     Attributes:
-        scale: What all labels share: 1 / temperature.
-        offset: What all labels share; plays no part in a softmax.
-        scales: One per class where classes have their own, else empty.
-        offsets: As many.
+        scale: The scale that all labels share, 1 / temperature.
+        offset: The offset that all labels share; it has no effect in a softmax.
+        scales: One per class if classes have their own, else empty.
+        offsets: One per class if classes have their own, else empty.
     """
 
     scale: float = 1.0
@@ -41,7 +41,7 @@ class Calibration:
     def __post_init__(self) -> None:
         if len(self.scales) != len(self.offsets):
             raise TaggerError(f"calibration: {len(self.scales)} scales do not fit {len(self.offsets)} offsets.")
-        # So written that NaN is refused too.
+        # In this form the conditions refuse NaN too.
         if not all(1 / MAX_SCALE <= value <= MAX_SCALE for value in (self.scale, *self.scales)):
             raise TaggerError(f"calibration: scales must lie between {1 / MAX_SCALE:g} and {MAX_SCALE:g}.")
         if not all(math.fabs(value) <= MAX_OFFSET for value in (self.offset, *self.offsets)):
@@ -49,13 +49,12 @@ class Calibration:
 
     def __call__(self, logits: NDArray[np.float32]) -> NDArray[np.float64]:
         """Calibrate logits (n, N)."""
-        own = bool(self.scales)
-        scale, offset = (self.scales, self.offsets) if own else (self.scale, self.offset)
+        scale, offset = (self.scales, self.offsets) if self.scales else (self.scale, self.offset)
         # In float64, so that a large offset does not round neighbouring logits to the same number.
         return np.asarray(logits.astype(np.float64) * np.asarray(scale) + np.asarray(offset))
 
     def of_labels(self, classes: Sequence[str], labels: Sequence[str]) -> "Calibration":
-        """Give the calibration of other labels: one that is among the classes keeps its own, others take the shared.
+        """Give the calibration of other labels: those among the classes keep their own, others take the shared one.
 
         >>> Calibration(2.0, 0.0, (3.0, 4.0), (0.5, 0.6)).of_labels(["cat", "dog"], ["dog", "yak"])
         Calibration(scale=2.0, offset=0.0, scales=(4.0, 2.0), offsets=(0.6, 0.0))
@@ -70,16 +69,16 @@ class Calibration:
 def to_scores(
     logits: NDArray[np.float32], activation: Activation, calibration: Calibration | None = None
 ) -> NDArray[np.float32]:
-    """Turn logits (n, N) into scores from 0 to 1, calibrated where there is a calibration.
+    """Turn logits (n, N) into scores from 0 to 1, calibrated if there is a calibration.
 
     >>> to_scores(np.float32([[0.0, 2.0]]), "sigmoid", Calibration(offset=-2.0))
     array([[0.11920292, 0.5       ]], dtype=float32)
     """
     if calibration is not None:
-        logits = calibration(logits)  # type: ignore[assignment]  # float64 from here on; scores are float32 again
+        logits = calibration(logits)  # type: ignore[assignment]  # float64 up to the scores, which are float32
     if activation == "softmax":
         exponent = np.exp(logits - logits.max(axis=1, keepdims=True))
         return np.asarray(exponent / exponent.sum(axis=1, keepdims=True), np.float32)
-    # Of both signs only the shrinking exponential is taken: nothing overflows, and small scores keep their order.
+    # For either sign, use the exponential that shrinks: nothing overflows, and small scores keep their order.
     shrinking = np.exp(-np.abs(logits))
     return np.asarray(np.where(logits >= 0, 1, shrinking) / (1 + shrinking), np.float32)

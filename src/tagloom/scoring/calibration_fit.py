@@ -1,9 +1,10 @@
 """Finding the scale and offset of a calibration on labelled images that the network was not trained on.
 
-What is minimised is the negative log-likelihood of the labels, with a pull of each class's scale and offset towards
-those that all classes share. It is worth about as much as `prior_positives` positive images, so it decides for classes
-with a handful of positives, which would otherwise be calibrated by chance (one that is separated perfectly would want
-an endless scale), and is lost among many. The shared ones are hardly drawn anywhere: losses shift scores far.
+The fit minimises the negative log-likelihood of the labels, and a prior pulls each class's scale and offset towards
+those that all classes share. The prior weighs about as much as `prior_positives` positive images. So it decides for
+classes with a handful of positives, which would otherwise be calibrated by chance (a class that is separated perfectly
+would want an infinite scale), and hardly matters for classes with many. The shared scale and offset have almost no
+prior, because losses shift scores far.
 """
 
 import math
@@ -18,11 +19,11 @@ from tagloom.scoring.calibration import Activation, Calibration
 
 Kind: TypeAlias = Literal["shared", "per-class"]
 
-SCALES = (0.02, 50.0)  # between which every fit looks
+SCALES = (0.02, 50.0)  # the range of every fit
 _LOG_SCALES = (math.log(SCALES[0]), math.log(SCALES[1]))
 OFFSETS = (-50.0, 50.0)
-SHARED_PRIOR = 1.0  # keeps a fit to images without any positive finite, and is lost otherwise
-MAX_PAIRS = 4_000_000  # more say no more about two numbers
+SHARED_PRIOR = 1.0  # keeps the fit finite where no image is positive, and has no effect otherwise
+MAX_PAIRS = 4_000_000  # enough to fit two numbers
 
 
 class Platt(NamedTuple):
@@ -44,20 +45,20 @@ def fit_calibration(
     """Fit the calibration of a tagger.
 
     Args:
-        logits: (n, N) of images that were not trained on.
+        logits: (n, N), of images that were held out of training.
         targets: (n, N), 0 or 1.
-        known: (n, N) bool; pairs that are not known are left out.
-        kind: "shared" for one scale and offset, "per-class" for one of each per class. With a softmax only "shared",
-            which then is a temperature: an offset that all classes share changes nothing there.
+        known: (n, N) bool; unknown pairs are left out.
+        kind: "shared" for one scale and offset, "per-class" for one of each per class. A softmax takes only "shared",
+            which is then a temperature: a shared offset changes nothing there.
         activation: What turns logits into scores.
-        prior_positives: How many positives the pull to the shared fit is worth; 0 for none. Of 0, 1, 2, 4, … 32, tried
-            on photographs of 80 labels, 16 and 32 gave the best log-likelihood of images that were not fitted on, and
-            16 of the two the smaller calibration error.
+        prior_positives: How many positives the prior weighs; 0 for no prior. Of 0, 1, 2, 4, … 32, tried on photographs
+            with 80 labels, 16 and 32 gave the best log-likelihood on images that were not used for the fit, and of
+            these two 16 gave the smaller calibration error.
     """
     check_shapes(logits, targets, known)
     if activation == "softmax":
         if kind == "per-class":
-            raise DataError("with a softmax one temperature is fitted for all classes: take the kind 'shared'.")
+            raise DataError("with a softmax all classes share one temperature: take the kind 'shared'.")
         return Calibration(scale=_fit_softmax(logits, targets))
     step = -(-logits.size // MAX_PAIRS)
     every = _pairs(logits[::step], targets[::step], None if known is None else known[::step])
@@ -67,7 +68,7 @@ def fit_calibration(
     scales, offsets = [], []
     for column in range(logits.shape[1]):
         values, truth = _pairs(logits[:, column], targets[:, column], None if known is None else known[:, column])
-        # A class starts from the shared calibration, and what it is drawn to is to leave that as it is.
+        # A class starts from the shared calibration, and its prior is to leave that unchanged.
         own = fit_platt(shared.scale * values + shared.offset, truth, prior_positives=prior_positives)
         scales.append(own.scale * shared.scale)
         offsets.append(own.scale * shared.offset + own.offset)
@@ -75,10 +76,11 @@ def fit_calibration(
 
 
 def fit_platt(logits: Array, positive: Array, *, prior_positives: float) -> Platt:
-    """Fit scale s and offset o of logits (m,) to labels (m,), drawn towards s = 1 and o = 0.
+    """Fit scale s and offset o of logits (m,) to labels (m,), with a prior for s = 1 and o = 0.
 
-    Minimised over log s and o is Σ softplus(±(s·z + o)) + ½ · prior_positives · (log² s + o²): twice the scale is as
-    far from 1 as half of it. In the curvature in o a positive image counts for about one: the prior is worth so many.
+    It minimises Σ softplus(±(s·z + o)) + ½ · prior_positives · (log² s + o²) over log s and o: twice the scale is as
+    far from 1 as half the scale. A positive image adds about 1 to the curvature in o, so the prior weighs as much as
+    `prior_positives` of them.
     """
     values, truth = np.asarray(logits, np.float64), np.asarray(positive, bool)
 

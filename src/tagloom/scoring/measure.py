@@ -1,11 +1,12 @@
-"""All figures of some logits: how good their ranking and decisions are, and how far scores are from probabilities."""
+"""Everything measured about logits: how good ranking and tags are, and how far scores are from probabilities."""
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tagloom.metrics import calibration_figures, score, top1_accuracy
+from tagloom.metrics import calibration_figures, score
+from tagloom.recipe.names import Task
 from tagloom.scoring.calibration import Activation, Calibration, to_scores
 
 
@@ -16,7 +17,7 @@ def measure_scores(
     *,
     threshold: float | NDArray[np.float32],
     top_k: int = 3,
-    task: Literal["multi", "single"] = "multi",
+    task: Task = "multi",
     activation: Activation = "sigmoid",
     calibration: Calibration | None = None,
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
@@ -25,20 +26,18 @@ def measure_scores(
     Args:
         logits: (n, N), not calibrated.
         targets: (n, N).
-        known: (n, N), or None where all pairs are.
-        threshold: One for all classes or one for each, of calibrated scores.
-        top_k: How many labels per image the `_top…` figures allow.
+        known: (n, N) bool, or None if all pairs are known.
+        threshold: For calibrated scores, one for all classes or one for each.
+        top_k: How many labels per image the `_top…` metrics allow.
         task: "single" adds "top1".
         activation: What turns logits into scores.
-        calibration: What is done to them before; None for nothing.
+        calibration: What is done to logits before that; None for nothing.
 
     Returns:
-        The metrics, and the figures of calibration before and after, as in `Evaluation`.
+        The metrics, and the calibration errors before and after calibration, as in `Evaluation`.
     """
     scores = to_scores(logits, activation, calibration)
-    metrics = score(scores, targets, known, threshold=threshold, top_k=top_k)
-    if task == "single":
-        metrics["top1"] = top1_accuracy(scores, targets)
+    metrics = score(scores, targets, known, threshold=threshold, top_k=top_k, task=task)
     figures = {"before": calibration_figures(to_scores(logits, activation), targets, known)}
     if calibration is not None:
         figures["after"] = calibration_figures(scores, targets, known)

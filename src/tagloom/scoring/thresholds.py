@@ -1,4 +1,4 @@
-"""One threshold per class, chosen on labelled images: a class is tagged where its probability is over its threshold."""
+"""One threshold per class, chosen on labelled images: a class becomes a tag where its score is above its threshold."""
 
 from typing import Literal, TypeAlias
 
@@ -10,8 +10,8 @@ from tagloom.metrics.ranking import Column, measure_columns
 
 Aim: TypeAlias = Literal["f1", "precision", "fixed"]
 
-NEVER = 1.0  # no probability is over it
-# Thresholds that are tried for all classes together: evenly spaced logits from −12 to 12, as probabilities.
+NEVER = 1.0  # no score is above it
+# Thresholds tried for all classes together: evenly spaced logits from −12 to 12, as probabilities.
 SHARED_GRID = (1 / (1 + np.exp(-np.linspace(-12, 12, 241)))).astype(np.float32)
 
 
@@ -26,23 +26,24 @@ def choose_thresholds(
 ) -> Array:
     """Choose the threshold of every class.
 
-    Cut points lie halfway between neighbouring scores of a class, and all of them are considered.
+    The candidates are all cuts halfway between neighbouring scores of a class.
 
-    "f1" takes the best F1. A best cut read off a handful of positives is mostly chance, so it is drawn towards the one
-    threshold that serves all classes best (the highest mean F1): on the scale of logits, the class's own cut weighs as
-    much as it has positives and the shared one as much as `prior_positives`. On simulated classes that beat both the
-    own cut and a fallback below some number of positives. A class without a positive gets the shared threshold.
+    "f1" takes the cut with the best F1. With a handful of positives that cut is mostly chance, so it is pulled towards
+    the one threshold that is best for all classes (the highest mean F1). The result is a weighted mean of logits: the
+    class's own cut weighs as much as the class has positives, the shared threshold weighs `prior_positives`. On
+    simulated classes this beat both the own cut and a fallback below some number of positives. A class without a
+    positive gets the shared threshold.
 
-    "precision" takes the most recall among the cuts whose precision is at least `value`; where none is, the cut of the
-    highest precision. A class without a positive gets `NEVER`: nothing speaks for tagging it.
+    "precision" takes the cut with the most recall whose precision is at least `value`, or the cut with the highest
+    precision if there is no such cut. A class without a positive gets `NEVER`.
 
-    "fixed" takes `value` for all.
+    "fixed" takes `value` for all classes.
 
     Args:
-        scores: `(n, N)` probabilities, compared in float32. One of exactly 0 is never tagged.
+        scores: `(n, N)` probabilities, compared in float32. A score of exactly 0 is never tagged.
         targets: `(n, N)`, 0 or 1, dense or sparse.
-        known: `(n, N)` bool; pairs that are not known are left out.
-        aim: What to choose for.
+        known: `(n, N)` bool; unknown pairs are left out.
+        aim: "f1", "precision" or "fixed".
         value: The least precision, or the fixed threshold, from 0 to 1.
         prior_positives: For "f1": 0 gives every class that has a positive exactly its own best cut.
 
@@ -57,7 +58,7 @@ def choose_thresholds(
         raise RecipeError(unknown_name("aim of thresholds", aim, ("f1", "precision", "fixed")))
     if aim == "f1":
         if value is not None:
-            raise RecipeError(f"thresholds for the best F1 take no value, but {value} was given: leave it out.")
+            raise RecipeError(f"thresholds for the best F1 take no value, but it is {value}: leave it out.")
         return _for_f1(_float32(scores), targets, known, prior_positives)
     if value is None or not 0 <= value <= 1:
         raise RecipeError(f"thresholds with the aim '{aim}' need a value from 0 to 1, but it is {value}.")
@@ -76,7 +77,7 @@ def _for_f1(scores: Array, targets: Targets, known: Array | None, prior_positive
         raise DataError("no class has a known positive, so no threshold can be chosen. Use the aim 'fixed' instead.")
     mean_f1 = np.mean(curves, axis=0)
     best = np.flatnonzero(mean_f1 == mean_f1.max())
-    shared = SHARED_GRID[best[len(best) // 2]]  # the middle of a plateau is the safest place on it
+    shared = SHARED_GRID[best[len(best) // 2]]  # the middle of a plateau is the safest point on it
     if prior_positives > 0:
         drawn = (positives * _logit(own) + prior_positives * _logit(shared)) / (positives + prior_positives)
         own = 1 / (1 + np.exp(-drawn))
@@ -84,7 +85,7 @@ def _for_f1(scores: Array, targets: Targets, known: Array | None, prior_positive
 
 
 def _best_f1_cut(column: Column) -> tuple[float, int]:
-    """The cut with the best F1, of equal ones the highest, and how many positives speak for it; NaN and 0 if none."""
+    """Give the cut with the best F1, the highest of equal ones, and the number of positives; NaN and 0 without one."""
     found, images, candidates = _cuts_below_positives(column)
     if not len(candidates):
         return float("nan"), 0
@@ -94,7 +95,7 @@ def _best_f1_cut(column: Column) -> tuple[float, int]:
 
 
 def _precise_cut(column: Column, floor: float) -> float:
-    """The lowest cut with precision `floor`, or the one with the most precision."""
+    """Give the lowest cut with precision `floor`, or the one with the highest precision."""
     found, images, candidates = _cuts_below_positives(column)
     if not len(candidates):
         return NEVER
@@ -105,38 +106,29 @@ def _precise_cut(column: Column, floor: float) -> float:
 
 
 def _cuts_below_positives(column: Column) -> tuple[Array, Array, Array]:
-    """Positives and images over the cut just below each positive, with that positive's score, ascending.
+    """Count positives and images above the cut just below each positive, with that positive's score, ascending.
 
-    A cut further down, below some negatives too, tags these and no positive more: it is never better.
+    A lower cut that passes more negatives and no further positive is never better.
     """
-    _refuse_non_probabilities(column)
+    column.probabilities("thresholds")  # refuses anything else
     candidates = column.positives[column.positives > 0]
     return column.positives_from(candidates), column.images_from(candidates), candidates
 
 
 def _halfway_below(column: Column, candidate: float) -> float:
-    """Between a score and the next lower one of a known image; in float32 never as high as the score itself."""
-    place = int(np.searchsorted(column.ranked, candidate, "left"))
-    lower = column.ranked[place - 1] if place > column.unknown else np.float32(0)
+    """Give the middle of a score and the next lower one of a known image; in float32 always below the score itself."""
+    rank = int(np.searchsorted(column.ranked, candidate, "left"))
+    lower = column.ranked[rank - 1] if rank > column.unknown else np.float32(0)
     middle = np.float32((float(lower) + float(candidate)) / 2)
     return float(middle if middle < candidate else lower)
 
 
 def _f1_over(column: Column) -> Array | None:
-    """F1 over each threshold of the shared grid, or None without a positive."""
+    """Compute F1 above each threshold of the shared grid; None without a positive."""
     if not len(column.positives):
         return None
     found, images = column.positives_over(SHARED_GRID), column.images_over(SHARED_GRID)
     return np.asarray(2 * found / (images + len(column.positives)))
-
-
-def _refuse_non_probabilities(column: Column) -> None:
-    seen = column.ranked[column.unknown :]
-    if len(seen) and not (seen[0] >= 0 and seen[-1] <= 1):
-        raise DataError(
-            f"scores from {seen[0]:g} to {seen[-1]:g} were given, but thresholds are for probabilities, from 0 to 1:"
-            " put logits through the sigmoid first."
-        )
 
 
 def _float32(scores: Array) -> Array:

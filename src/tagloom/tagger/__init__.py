@@ -1,1 +1,1 @@
-"""The tagger folder, the joint between training and prediction: its files, its spec, its card, its ONNX runner."""
+"""The tagger folder, which training writes and prediction reads: its spec, its model card, its ONNX network."""

@@ -1,14 +1,15 @@
-"""The model card: a tagger's folder explained to the person who finds it."""
+"""The model card: the README that explains a tagger folder."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tagloom.recipe.names import SHOWN_METRICS
 from tagloom.tagger.spec import TaggerSpec
 
 
 def model_card(spec: TaggerSpec) -> str:
-    """Write the README of a tagger folder, in Markdown."""
+    """Write the model card of a tagger, in Markdown."""
     recipe = spec.recipe.get("name", "custom")
     title = f"# A tagger for {len(spec.classes)} labels\n"
     intro = (
@@ -19,16 +20,16 @@ def model_card(spec: TaggerSpec) -> str:
     use = (
         '## Use\n\n```python\nimport tagloom\n\ntagger = tagloom.load("this folder")\n'
         'tagger.predict("photo.jpg")   # [[Tag(label=…, score=…), …]]\n```\n\n'
-        "or `tagloom predict FOLDER photo.jpg`. With `model.onnx`, `pip install tagloom` is enough: no torch.\n"
+        "or `tagloom predict FOLDER photo.jpg`. With `model.onnx` it needs no torch: `pip install tagloom` is enough.\n"
     )
     if spec.words is not None:
-        place = Path(spec.words.source)
-        source = place.name if place.is_absolute() else spec.words.source  # folders of one machine tell nobody anything
+        path = Path(spec.words.source)
+        source = path.name if path.is_absolute() else spec.words.source  # a folder means nothing on another machine
         use += (
-            f"\nIt also scores labels that it was never trained on, by their words (`{source}`): "
+            f"\nIt also scores labels that it was not trained on, with word queries (`{source}`): "
             '`tagger.predict("photo.jpg", labels=["surfboard", "wedding"])`.\n'
         )
-    return "\n".join([title, intro, use, _data(spec), _figures(spec), _classes(spec), _limits(spec)])
+    return "\n".join([title, intro, use, _data(spec), _metrics(spec), _classes(spec), _limits(spec)])
 
 
 def _data(spec: TaggerSpec) -> str:
@@ -36,29 +37,33 @@ def _data(spec: TaggerSpec) -> str:
         name: (", ".join(map(str, value)) or "none") if isinstance(value, list) else value
         for name, value in spec.data.items()
     }
-    rows = [f"- {name.replace('_', ' ')}: {value}" for name, value in shown.items()]
+    rows = [f"- {_in_words(name)}: {value}" for name, value in shown.items()]
     return "## Data\n\n" + "\n".join(rows) + "\n"
 
 
-def _figures(spec: TaggerSpec) -> str:
+def _metrics(spec: TaggerSpec) -> str:
     rows = []
     for part, figures in spec.metrics.items():
         if isinstance(figures, dict):
-            names = ("top1", "mAP") if spec.task == "single" else ("mAP", "CF1", "OF1")
-            shown = [f"{name} {figures[name]:.2f}" for name in names if name in figures]
-            note = f" ({_chosen_there(spec)} on these images)" if part == "held_aside" else ""
-            rows.append(f"- {part.replace('_', ' ')}: {', '.join(shown)}{note}{_calibration_errors(figures)}")
+            shown = [f"{name} {figures[name]:.2f}" for name in SHOWN_METRICS[spec.task] if name in figures]
+            note = f" (its {_chosen_on_held_out(spec)} on these images)" if part == "held_aside" else ""
+            rows.append(f"- {_in_words(part)}: {', '.join(shown)}{note}{_calibration_errors(figures)}")
     if not rows:
-        return "## Figures\n\nNot measured: there was neither a validation table nor a part held aside.\n"
-    return "## Figures\n\nIn percent, with the tagger's own thresholds:\n\n" + "\n".join(rows) + "\n"
+        return "## Metrics\n\nNot measured: there was no validation table, and no images were held out.\n"
+    return "## Metrics\n\nIn percent, with the tagger's own thresholds:\n\n" + "\n".join(rows) + "\n"
 
 
-def _chosen_there(spec: TaggerSpec) -> str:
-    return "its thresholds were chosen" + ("" if spec.calibration is None else " and its scores calibrated")
+def _in_words(key: str) -> str:
+    """Turn a key of `tagger.json` into words; images "held aside" there are said to be held out everywhere else."""
+    return key.replace("held_aside", "held_out").replace("_", " ")
+
+
+def _chosen_on_held_out(spec: TaggerSpec) -> str:
+    return "thresholds were chosen" + ("" if spec.calibration is None else " and its scores calibrated")
 
 
 def _calibration_errors(figures: dict[str, Any]) -> str:
-    """Say how far scores are from probabilities, where it was measured."""
+    """Say how far scores are from probabilities, if that was measured."""
     parts = figures.get("calibration")
     if not isinstance(parts, dict) or "before" not in parts:
         return ""
@@ -70,7 +75,7 @@ def _calibration_errors(figures: dict[str, Any]) -> str:
 def _classes(spec: TaggerSpec) -> str:
     figures = spec.metrics.get("validation") or spec.metrics.get("held_aside") or {}
     precision: Sequence[float | None] = figures.get("AP", [None] * len(spec.classes))
-    single = spec.task == "single"  # there the best class is the answer, and thresholds play no part
+    single = spec.task == "single"  # the best class is the answer, so thresholds do not matter
     rows = ["## Labels\n", "| label | AP |" if single else "| label | threshold | AP |"]
     rows.append("| --- " * (2 if single else 3) + "|")
     for name, threshold, average in zip(spec.classes, spec.threshold_row(), precision, strict=True):
@@ -82,15 +87,17 @@ def _classes(spec: TaggerSpec) -> str:
 def _limits(spec: TaggerSpec) -> str:
     unlearnt = spec.data.get("classes_without_positive") or []
     text = (
-        "## Limits\n\nScores hold for pictures like those it was trained on. Thresholds were chosen on "
-        f"images held aside from training (aim: {spec.recipe.get('thresholds', {}).get('aim', 'fixed')}).\n"
+        "## Limits\n\nScores hold for images like those it was trained on. Thresholds were chosen on "
+        f"images held out of training (aim: {spec.recipe.get('thresholds', {}).get('aim', 'fixed')}).\n"
     )
     if spec.calibration is not None:
-        whose = "of each label, drawn to shared ones where it has few images" if spec.calibration.scales else "of all"
+        own = "per label, close to the shared ones for labels with few images"
+        whose = own if spec.calibration.scales else "for all labels"
         text += (
             f"\nScores are calibrated on the same images (Platt scaling, with a scale and an offset {whose}): "
-            "of the pairs that score 0.7, about seven in ten should be true.\n"
+            "of all labels that score 0.7, about seven in ten should be true.\n"
         )
     if unlearnt:
-        text += f"\nThese labels had no positive image in training and mean nothing: {', '.join(unlearnt)}.\n"
+        names = ", ".join(unlearnt)
+        text += f"\nThese labels had no positive image in training, so their scores mean nothing: {names}.\n"
     return text

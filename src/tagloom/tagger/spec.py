@@ -1,4 +1,4 @@
-"""The tagger folder: all that prediction needs, and all that training hands over."""
+"""The tagger folder: what training hands over to prediction."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tagloom.errors import TaggerError, TagloomError
 from tagloom.files import whole_file
 from tagloom.recipe.filling import fill
+from tagloom.recipe.names import Task
 from tagloom.recipe.pictures import Preprocess
 from tagloom.scoring.calibration import Calibration
 
@@ -19,23 +20,23 @@ WEIGHTS_FILE = "model.safetensors"
 ONNX_FILE = "model.onnx"
 CARD_FILE = "README.md"
 WORDS_FILE = "words.safetensors"
-RUN_FILE = "run.json"  # the plan of a training, there from its beginning
+RUN_FILE = "run.json"  # the plan of a training, written when it starts
 FORMAT = 1
 MAX_SPEC_BYTES = 64 * 1024 * 1024
-MAX_WORDS = 2**20  # of all queries together that the classes need
+MAX_WORDS = 2**20  # in all queries that the classes need
 
 
 @dataclass(frozen=True)
 class WordForm:
-    """How a tagger of words is asked for labels, its own and others.
+    """How a tagger with word queries takes labels, its own and others.
 
     Attributes:
-        source: Where the vectors of `words.safetensors` came from, and those of other labels come from.
-        places: Of each class, where its word stands: query k, place j is k · group_size + j.
+        source: Where the vectors in `words.safetensors` came from, and where those of other labels come from.
+        places: The logit of each class: for word j of query k it is k · group_size + j.
         group_size: Words per query.
-        fixed_queries: How many queries there always are; None where there may be any number.
-        grouping: How other labels are parted among queries: "random" by `grouping_seed`, or "consecutive".
-        grouping_seed: Decides the "random" parting.
+        fixed_queries: The number of queries, if it is fixed; None for any number.
+        grouping: How other labels are split among queries: "random" by `grouping_seed`, or "consecutive".
+        grouping_seed: The seed of "random".
     """
 
     source: str
@@ -49,17 +50,17 @@ class WordForm:
         counts = (self.group_size, 1 if self.fixed_queries is None else self.fixed_queries)
         if min(counts) < 1 or self.group_size * counts[1] > MAX_WORDS or self.grouping_seed < 0:
             raise TaggerError(
-                f"words: group_size and fixed_queries are whole numbers from 1 on, their product up to {MAX_WORDS}, "
-                "and grouping_seed is one from 0 on."
+                f"words: group_size and fixed_queries must be at least 1, their product at most {MAX_WORDS}, and "
+                "grouping_seed at least 0."
             )
         needed = (max(self.places, default=0) // self.group_size + 1) * self.group_size
         if needed > MAX_WORDS:
-            raise TaggerError(f"words: places and group_size ask for {needed} words at once; {MAX_WORDS} are the most.")
+            raise TaggerError(f"words: places and group_size need {needed} words at once; the most is {MAX_WORDS}.")
         queries = self.fixed_queries or len(self.places)
         if len(set(self.places)) != len(self.places) or not all(
-            0 <= place < queries * self.group_size for place in self.places
+            0 <= column < queries * self.group_size for column in self.places
         ):
-            raise TaggerError("words: places must differ, and lie where there are queries.")
+            raise TaggerError("words: places must differ and be covered by the queries.")
 
 
 @dataclass(frozen=True)
@@ -68,27 +69,27 @@ class TaggerSpec:
 
     Attributes:
         classes: Label names, in the order of the logits.
-        task: "multi" for any number of labels per picture, "single" for exactly one.
-        activation: What turns logits into scores: "sigmoid" per label, or "softmax" over all.
+        task: "multi" for any number of labels per image, "single" for exactly one.
+        activation: What turns logits into scores: "sigmoid" for each label, or "softmax" over all.
         preprocess: How pictures are resized before the network.
         backbone: timm name of the network; its weights and normalisation are in `model.safetensors`.
         head: Name of the head.
         head_options: Options that rebuild the head.
         calibration: What is done to logits before they become scores; None for nothing.
-        thresholds: The (calibrated) score from which each label counts; empty for 0.5 everywhere.
-        words: How it is asked for labels, where it scores any; None where it knows its classes only.
+        thresholds: The (calibrated) score above which each label becomes a tag; empty for 0.5 everywhere.
+        words: How it takes any labels, if it has word queries; None if it knows its classes only.
         recipe: The recipe it was trained with.
-        metrics: What it scored, and on what.
+        metrics: Its metrics, by the images they were measured on.
         data: Where its labels came from.
         version: The Tagloom that wrote it.
-        format: Version of this file's form.
+        format: Version of this file's format.
     """
 
     classes: tuple[str, ...]
     preprocess: Preprocess
     backbone: str
     head: str
-    task: Literal["multi", "single"] = "multi"
+    task: Task = "multi"
     activation: Literal["sigmoid", "softmax"] = "sigmoid"
     head_options: dict[str, Any] = field(default_factory=dict)
     calibration: Calibration | None = None
@@ -102,7 +103,7 @@ class TaggerSpec:
 
     def __post_init__(self) -> None:
         if not self.classes or len(set(self.classes)) != len(self.classes):
-            raise TaggerError("a tagger needs at least one class, and no class name twice.")
+            raise TaggerError("a tagger needs at least one class, and class names must differ.")
         if self.thresholds and len(self.thresholds) != len(self.classes):
             raise TaggerError(f"{len(self.thresholds)} thresholds do not fit {len(self.classes)} classes.")
         if not all(0 <= value <= 1 for value in self.thresholds):
@@ -113,17 +114,17 @@ class TaggerSpec:
                     f"calibration: {len(self.calibration.scales)} scales do not fit {len(self.classes)} classes."
                 )
             if self.activation == "softmax":
-                raise TaggerError("calibration: with a softmax all classes share one scale.")
+                raise TaggerError("calibration: with a softmax all classes must share one scale.")
         if self.words is not None and len(self.words.places) != len(self.classes):
             raise TaggerError(f"words: {len(self.words.places)} places do not fit {len(self.classes)} classes.")
 
     def threshold_row(self) -> NDArray[np.float32]:
-        """Give one threshold per class, (N,)."""
+        """Give the threshold of each class, (N,)."""
         return np.asarray(self.thresholds or (0.5,) * len(self.classes), np.float32)
 
 
 def write_spec(spec: TaggerSpec, folder: Path) -> None:
-    """Write `tagger.json` in one step that leaves no half-written file."""
+    """Write `tagger.json`, whole or not at all."""
     with whole_file(folder / SPEC_FILE) as partial:
         partial.write_text(json.dumps(asdict(spec), indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
 
@@ -135,21 +136,21 @@ def read_spec(folder: Path) -> TaggerSpec:
         raise TaggerError(f"{folder}: no such folder. Give the --out folder of a finished 'tagloom train'.")
     if not path.is_file():
         raise TaggerError(
-            f"{folder}: has no {SPEC_FILE}, so it is no finished tagger. "
-            "If its training was stopped, go on with: tagloom train --resume --out " + str(folder)
+            f"{folder}: has no {SPEC_FILE}, so it is not a finished tagger. "
+            f"If its training was stopped, continue it with: tagloom train --resume --out {folder}"
         )
     if path.stat().st_size > MAX_SPEC_BYTES:
-        raise TaggerError(f"{path}: larger than {MAX_SPEC_BYTES} bytes; this is no tagger of ours.")
+        raise TaggerError(f"{path}: larger than {MAX_SPEC_BYTES} bytes, so Tagloom did not write it.")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise TaggerError(f"{path}: is not valid JSON ({error}).") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else None
-        raise TaggerError(f"{path}: has format {found}, this Tagloom reads format {FORMAT}. Upgrade tagloom.")
+        raise TaggerError(f"{path}: has format {found}, but this Tagloom reads format {FORMAT}. Upgrade tagloom.")
     try:
         return fill(TaggerSpec, content, str(path))
     except TypeError as error:
-        raise TaggerError(f"{path}: lacks something a tagger needs ({error}).") from error
+        raise TaggerError(f"{path}: lacks something that a tagger needs ({error}).") from error
     except TagloomError as error:
         raise TaggerError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error

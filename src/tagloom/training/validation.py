@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tagloom.metrics import score, top1_accuracy
+from tagloom.metrics import score
+from tagloom.recipe.names import METRIC_NAMES, Task
 from tagloom.scoring.calibration import Activation, to_scores
 from tagloom.training.features.batches import Batches
 
@@ -35,11 +36,7 @@ def score_batches(forward: Callable[..., Tensor], batches: Batches, *, device: t
     return Scored(np.concatenate(logits), np.concatenate(targets), np.concatenate(known) if known else None)
 
 
-def headline(scored: Scored, *, task: str, activation: Activation) -> dict[str, float]:
-    """Give the few figures that are watched while training."""
-    scores = to_scores(scored.logits, activation)
-    result = score(scores, scored.targets, scored.known)
-    figures = {name: float(result[name]) for name in ("mAP", "CF1", "OF1")}
-    if task == "single":
-        figures["top1"] = top1_accuracy(scores, scored.targets)
-    return figures
+def headline(scored: Scored, *, task: Task, activation: Activation) -> dict[str, float]:
+    """Give the few metrics that are watched while training."""
+    result = score(to_scores(scored.logits, activation), scored.targets, scored.known, task=task)
+    return {name: float(result[name]) for name in METRIC_NAMES if name in result}

@@ -1,0 +1,72 @@
+"""Running a tagger's network: in ONNX Runtime where it was exported, in torch where a device calls for it."""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tagloom.errors import MissingExtraError
+from tagloom.tagger.onnx_runner import OnnxNetwork
+from tagloom.tagger.spec import ONNX_FILE, WEIGHTS_FILE, TaggerSpec
+
+PictureNetwork: TypeAlias = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
+"""From pictures (B, H, W, 3) to logits (B, N)."""
+WordNetwork: TypeAlias = Callable[[NDArray[np.uint8], NDArray[np.float32]], NDArray[np.float32]]
+"""From pictures (B, H, W, 3) and words (K, g, d_w) to logits (B, K · g)."""
+
+
+class Engine(NamedTuple):
+    """A network that is ready to run.
+
+    Attributes:
+        name: What runs it.
+        run: The network. Call it as a `PictureNetwork`, or as a `WordNetwork` if it has word queries.
+    """
+
+    name: Literal["onnx", "torch"]
+    run: Callable[..., NDArray[np.float32]]
+
+
+def open_engine(folder: Path, spec: TaggerSpec, device: str = "auto") -> Engine:
+    """Load the network of a tagger folder.
+
+    Args:
+        folder: The tagger folder.
+        spec: What its `tagger.json` says.
+        device: "auto" runs an exported network in ONNX Runtime unless torch has a GPU; "cpu" runs an exported network
+            in ONNX Runtime; anything else runs in torch.
+    """
+    exported = folder / ONNX_FILE
+    without_torch = device == "auto" and not (_has_gpu() and (folder / WEIGHTS_FILE).is_file())
+    if exported.is_file() and (device == "cpu" or without_torch):
+        network = OnnxNetwork(exported)
+        return Engine("onnx", lambda *inputs: network(*inputs)[0])
+    if find_spec("torch") is None:
+        why = f"device {device}" if exported.is_file() else f"{folder} has no {ONNX_FILE}; running it from its weights"
+        raise MissingExtraError(why, "train")
+    return Engine("torch", _torch_network(folder, spec, device))
+
+
+def _torch_network(folder: Path, spec: TaggerSpec, device_name: str) -> Callable[..., NDArray[np.float32]]:
+    import torch
+
+    from tagloom.models.network import load_network, pick_device
+
+    device = pick_device(device_name)
+    network = load_network(folder, spec).to(device)
+
+    @torch.inference_mode()
+    def run(*inputs: NDArray[np.generic]) -> NDArray[np.float32]:
+        tensors = [torch.from_numpy(array).to(device) for array in inputs]
+        logits: NDArray[np.float32] = network(*tensors).float().cpu().numpy()
+        return logits
+
+    return run
+
+
+def _has_gpu() -> bool:
+    """Look for a GPU that torch could use, without the seconds that importing torch takes."""
+    return find_spec("torch") is not None and Path("/dev/nvidiactl").exists()
