@@ -108,10 +108,15 @@ def progress_line(what: str, done: int, total: int, *, seconds: float, before: i
     rate = (done - before) / seconds if seconds > 0 else 0.0
     if rate <= 0:
         return text
-    left = round((total - done) / rate)
-    hours, minutes = divmod(left // 60, 60)
-    clock = f"{hours}:{minutes:02}:{left % 60:02}" if hours else f"{minutes}:{left % 60:02}"
-    return f"{text}, {rate:,.1f}/s, {clock} left"
+    if done >= total:
+        return f"{text}, {rate:,.1f}/s, done in {_clock(seconds)}"
+    return f"{text}, {rate:,.1f}/s, {_clock((total - done) / rate)} left"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 @contextmanager

@@ -103,8 +103,8 @@ class Comparison:
         return [change for change in reversed(self.labels) if change.difference < -least]
 
     def __repr__(self) -> str:
-        moved = f"{len(self.gained())} labels gained, {len(self.lost())} lost"
-        return f"Comparison({self.images} images: mAP {_moved(self.total)}; {moved})"
+        counts = f"of {len(self.labels)} labels {len(self.gained())} gained, {len(self.lost())} lost"
+        return f"Comparison({self.images} images: mAP {_moved(self.total)}; {counts})"
 
     def _repr_html_(self) -> str:
         rows = [[change.name, change.positives, _moved(change)] for change in self.labels]
