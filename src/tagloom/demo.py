@@ -63,7 +63,7 @@ def run_demo(out: Path, *, images: int, console: Console) -> float:
     console.print("\n[bold]4. Look at its tags[/]")
     _draw_sheet(result.tagger, tested, scenes / "test.csv", sheet)
     console.print(f"The first {SHOWN_IMAGES} test images with their tags: [bold]{escape(str(sheet))}[/]")
-    command = "tagloom" if shutil.which("tagloom") else sys.argv[0]
+    command = "tagloom" if shutil.which("tagloom") else f"{sys.executable} -m tagloom"
     console.print(
         f"\nNow try:\n  {command} check {scenes}/train.csv\n"
         f"  {command} predict {run} {scenes}/images --top-k 3 --out {out}/tags.csv\n"
