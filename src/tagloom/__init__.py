@@ -1,6 +1,11 @@
 """Tagloom puts every label on an image.
 
-The public names load on first use, so that `import tagloom` is quick and needs no torch.
+    import tagloom
+
+    result = tagloom.train("train.csv", val="val.csv", out="runs/first", epochs=5)
+    result.tagger.predict("photo.jpg")
+
+The public names load on first use, so `import tagloom` is quick and needs no torch.
 """
 
 from importlib import import_module
@@ -9,15 +14,34 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from tagloom.api import TrainedTagger, compare, distill, evaluate, train
     from tagloom.data import load_table
     from tagloom.models.attach import attach_head
     from tagloom.models.backbone import create_backbone
     from tagloom.models.heads import create_head
     from tagloom.predict.tagger import Tag, Tagger, load
 
-__all__ = ["Tag", "Tagger", "attach_head", "create_backbone", "create_head", "load", "load_table"]
+__all__ = [
+    "Tag",
+    "Tagger",
+    "TrainedTagger",
+    "attach_head",
+    "compare",
+    "create_backbone",
+    "create_head",
+    "distill",
+    "evaluate",
+    "load",
+    "load_table",
+    "train",
+]
 
 _HOMES = {
+    "train": "tagloom.api",
+    "distill": "tagloom.api",
+    "evaluate": "tagloom.api",
+    "compare": "tagloom.api",
+    "TrainedTagger": "tagloom.api",
     "load": "tagloom.predict.tagger",
     "Tagger": "tagloom.predict.tagger",
     "Tag": "tagloom.predict.tagger",
@@ -30,19 +54,15 @@ _MODULES = ("data", "losses", "metrics")
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for."""
+    """Import a public name on first use."""
     if name in _MODULES:
         return import_module(f"tagloom.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'tagloom' has no attribute '{name}'")
-    try:
-        return getattr(import_module(_HOMES[name]), name)
-    except ModuleNotFoundError as error:
-        if error.name not in ("torch", "timm", "safetensors"):
-            raise
-        from tagloom.errors import MissingExtraError
+    from tagloom.extras import needs_train
 
-        raise MissingExtraError(f"tagloom.{name}", "train") from error
+    with needs_train(f"tagloom.{name}"):
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

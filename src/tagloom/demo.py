@@ -1,24 +1,25 @@
-"""The demonstration: everything from drawing pictures to looking at tags, in one go."""
+"""The demonstration, from drawing images to looking at tags. It doubles as an example of the public functions."""
 
 import shutil
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 
-from tagloom.cache_folder import default_cache_folder
-from tagloom.data import load_table
+import tagloom
 from tagloom.data.scenes import SceneSettings, write_scenes
-from tagloom.evaluation.evaluate import Evaluation, evaluate
-from tagloom.predict.tagger import Tagger, load
-from tagloom.recipe import load_recipe
+from tagloom.progress import show_progress
 from tagloom.report.contact_sheet import contact_sheet
 from tagloom.report.metrics import render_metrics
 from tagloom.tagger.spec import RUN_FILE
 
-SHOWN_PICTURES = 16
+if TYPE_CHECKING:
+    from tagloom.evaluation.evaluate import Evaluation
+
+SHOWN_IMAGES = 16
 _PHOTOGRAPHS = {
     "sklearn": ("datasets/images/china.jpg", "datasets/images/flower.jpg"),
     "matplotlib": ("mpl-data/sample_data/grace_hopper.jpg",),
@@ -27,82 +28,86 @@ SETTINGS = SceneSettings(object_size=(0.15, 0.6), things_per_picture=(1, 4))  # 
 
 
 def run_demo(out: Path, *, images: int, console: Console) -> float:
-    """Show the ready tagger; then draw the embedded data set, train on it, score, and show its tags.
+    """Show the ready tagger; then draw the embedded data set, train on it, evaluate, and show tags.
 
     Args:
-        out: Folder for everything; running it again starts again with the same pictures.
-        images: Training pictures to draw.
-        console: Where it tells what it does.
+        out: Folder for everything; running it again starts over with the same images.
+        images: Training images to draw.
+        console: Where to print what happens.
 
     Returns:
-        mAP on the test part, in percent.
+        mAP on the test split, in percent.
     """
-    from tagloom.training.plan import RunPlan
-    from tagloom.training.run import train
-
     _show_ready(out / "ready.png", console)
     scenes, run, sheet = out / "scenes", out / "tagger", out / "tags.png"
-    console.print("[bold]1. Drawing pictures[/] of 24 kinds of things, up to four in each, with their labels")
+    console.print("[bold]1. Draw images[/] of 24 kinds of things, up to four in each, with their labels")
     part = max(images // 4, 10)
-    write_scenes(scenes, train=images, val=part, test=part, settings=SETTINGS)
+    with show_progress(console, "drawing images") as progress:
+        write_scenes(scenes, train=images, val=part, test=part, settings=SETTINGS, progress=progress)
 
-    console.print(f"\n[bold]2. Training[/]: tagloom train {scenes}/train.csv --val {scenes}/val.csv --out {run}")
+    _print_step(console, "2. Train", f"tagloom train {scenes}/train.csv --val {scenes}/val.csv --out {run}")
     if (run / RUN_FILE).exists():
         shutil.rmtree(run)
-    plan = RunPlan(str(scenes / "train.csv"), str(scenes / "val.csv"), load_recipe("quick"))
-    train(plan, run, cache_folder=default_cache_folder(), console=console)
+    result = tagloom.train(scenes / "train.csv", val=scenes / "val.csv", recipe="quick", out=run)
 
-    console.print(f"\n[bold]3. Evaluating it[/]: tagloom evaluate {run} {scenes}/test.csv")
-    tagger = load(run)
-    tested = evaluate(tagger, load_table(scenes / "test.csv"))
-    render_metrics(tested.metrics, tagger.classes, console)
-    broken = evaluate(tagger, load_table(scenes / "test_broken.csv")).metrics
+    _print_step(console, "3. Evaluate", f"tagloom evaluate {run} {scenes}/test.csv")
+    tested = tagloom.evaluate(result, scenes / "test.csv")
+    render_metrics(tested.metrics, tested.classes, console)
+    broken = tagloom.evaluate(result, scenes / "test_broken.csv")
     test_map = float(tested.metrics["mAP"])
     console.print(
-        f"mAP on the test part: [bold]{test_map:.1f}[/]. Where things no longer keep their usual company: "
-        f"{broken['mAP']:.1f}."
+        f"mAP on the test split: [bold]{test_map:.1f}[/]. Where things appear without those they usually co-occur "
+        f"with: {broken.metrics['mAP']:.1f}."
     )
 
-    console.print("\n[bold]4. Looking at its tags[/]")
-    _draw_sheet(tagger, tested, scenes, sheet)
-    console.print(f"The first {SHOWN_PICTURES} test pictures with their tags: [bold]{sheet}[/]")
-    command = "tagloom" if shutil.which("tagloom") else sys.argv[0]
+    console.print("\n[bold]4. Look at its tags[/]")
+    _draw_sheet(result.tagger, tested, scenes / "test.csv", sheet)
+    console.print(f"The first {SHOWN_IMAGES} test images with their tags: [bold]{escape(str(sheet))}[/]")
+    command = "tagloom" if shutil.which("tagloom") else f"{sys.executable} -m tagloom"
     console.print(
         f"\nNow try:\n  {command} check {scenes}/train.csv\n"
         f"  {command} predict {run} {scenes}/images --top-k 3 --out {out}/tags.csv\n"
-        f"  {command} train YOUR.csv --recipe quick --out runs/first"
+        f"  {command} train YOUR.csv --recipe quick --out runs/first",
+        markup=False,
+        soft_wrap=True,
     )
     return test_map
 
 
+def _print_step(console: Console, step: str, command: str) -> None:
+    """Print what is done next, and the command that does the same."""
+    console.print(f"\n[bold]{step}[/]: {escape(command)}", soft_wrap=True)
+
+
 def _show_ready(sheet: Path, console: Console) -> None:
-    """Tag the photographs that other packages bring along."""
+    """Tag photographs that other packages bring along."""
     photographs = installed_photographs()
     if not photographs:
         return
     console.print("[bold]The ready tagger[/], which needs no training: tagloom predict photo.jpg")
-    tags = load().predict(photographs)
+    tags = tagloom.load().predict(photographs)
     for path, found in zip(photographs, tags, strict=True):
         shown = "  ".join(f"[bold]{escape(tag.label)}[/] [dim]{tag.score:.2f}[/]" for tag in found)
-        console.print(f"{path.name}  {shown or '[dim]no label over its threshold[/]'}")
+        console.print(f"{path.name}  {shown or '[dim]no label above its threshold[/]'}")
     contact_sheet([(path, found, None) for path, found in zip(photographs, tags, strict=True)], sheet)
-    console.print(f"The same as a picture: [bold]{sheet}[/]\n")
+    console.print(f"The same as an image: [bold]{escape(str(sheet))}[/]\n")
 
 
 def installed_photographs() -> list[Path]:
-    """List the photographs in packages that training or drawing needs anyway: none of our own need be shipped."""
-    places: list[Path] = []
+    """List the photographs in packages that training or drawing needs anyway, so that Tagloom need not ship any."""
+    paths: list[Path] = []
     for package, names in _PHOTOGRAPHS.items():
         found = find_spec(package)
         if found is not None and found.origin is not None:
-            places.extend(Path(found.origin).parent / name for name in names)
-    return [place for place in places if place.is_file()]
+            paths.extend(Path(found.origin).parent / name for name in names)
+    return [path for path in paths if path.is_file()]
 
 
-def _draw_sheet(tagger: Tagger, tested: Evaluation, scenes: Path, sheet: Path) -> None:
-    table = load_table(scenes / "test.csv")
-    pictures = []
-    for row, scores in zip(tested.rows[:SHOWN_PICTURES].tolist(), tested.scores[:SHOWN_PICTURES], strict=True):
-        truth = [table.classes[place] for place in table.targets([row])[0].nonzero()[0]]
-        pictures.append((table.path(row), [(tag.label, tag.score) for tag in tagger.tags(scores)], truth))
-    contact_sheet(pictures, sheet)
+def _draw_sheet(tagger: "tagloom.Tagger", tested: "Evaluation", data: Path, sheet: Path) -> None:
+    """Draw the first test images with their tags and their true labels."""
+    table = tagloom.load_table(data)
+    images = []
+    for row, scores in zip(tested.rows[:SHOWN_IMAGES].tolist(), tested.scores[:SHOWN_IMAGES], strict=True):
+        truth = [table.classes[column] for column in table.targets([row])[0].nonzero()[0]]
+        images.append((table.path(row), [(tag.label, tag.score) for tag in tagger.tags(scores)], truth))
+    contact_sheet(images, sheet)

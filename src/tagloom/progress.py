@@ -28,7 +28,7 @@ class ProgressDisplay:
 
     Args:
         console: Where to show it; None for silence.
-        transient: Whether bars vanish when the work is done.
+        transient: Whether nothing stays of work that is done: no bar and, without a terminal, no closing line.
         clock: Gives the time in seconds; tests bring their own.
     """
 
@@ -36,6 +36,7 @@ class ProgressDisplay:
         self, console: Console | None, *, transient: bool = False, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._console = console
+        self._closing_lines = not transient
         self._clock = clock
         self._bars = Bars(
             TextColumn("{task.description:<28}"),
@@ -53,6 +54,7 @@ class ProgressDisplay:
         self._bar: Any = None
         self._started = self._said = 0.0
         self._first = 0
+        self._closed = False
 
     def __enter__(self) -> "ProgressDisplay":
         self._bars.start()
@@ -71,7 +73,7 @@ class ProgressDisplay:
             note: Something to show beside it, for example the loss.
         """
         if self._bar is None or what != self._what:
-            self._what, self._first = what, done
+            self._what, self._first, self._closed = what, done, False
             self._started = self._said = self._clock()
             self._bar = self._bars.add_task(what, total=total, note=note)
         self._bars.update(self._bar, completed=done, total=total, note=note)
@@ -81,9 +83,10 @@ class ProgressDisplay:
     def _say(self, done: int, total: int, note: str) -> None:
         """Print a plain line, unless the last one was printed a moment ago."""
         now = self._clock()
-        if self._console is None or now - self._said < SECONDS_BETWEEN_LINES:
+        closing = self._closing_lines and done >= total and not self._closed
+        if self._console is None or (now - self._said < SECONDS_BETWEEN_LINES and not closing):
             return
-        self._said = now
+        self._said, self._closed = now, done >= total
         line = progress_line(self._what, done, total, seconds=now - self._started, before=self._first)
         self._console.print(f"{line}  {note}" if note else line, markup=False, soft_wrap=True)
 
@@ -105,10 +108,15 @@ def progress_line(what: str, done: int, total: int, *, seconds: float, before: i
     rate = (done - before) / seconds if seconds > 0 else 0.0
     if rate <= 0:
         return text
-    left = round((total - done) / rate)
-    hours, minutes = divmod(left // 60, 60)
-    clock = f"{hours}:{minutes:02}:{left % 60:02}" if hours else f"{minutes}:{left % 60:02}"
-    return f"{text}, {rate:,.1f}/s, {clock} left"
+    if done >= total:
+        return f"{text}, {rate:,.1f}/s, done in {_clock(seconds)}"
+    return f"{text}, {rate:,.1f}/s, {_clock((total - done) / rate)} left"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 @contextmanager

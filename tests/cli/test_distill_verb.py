@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tagloom.api.planning import plan_teachers
 from tagloom.cli import main
+from tagloom.cli.distill import read_weights
 from tagloom.data import load_table
 from tagloom.labels.graph import affinity, partition
 from tagloom.recipe import load_recipe, override
@@ -149,11 +151,15 @@ def test_help_teaches(tagloom, verb):
 
 
 def test_teachers_are_as_the_recipe_says_unless_told_otherwise():
-    from tagloom.cli.distill import _teachers
-
     recipe = override(load_recipe("cpsd-coco-resnet101-448"), ["distill.k=4"])
-    assert _teachers(None, recipe, {}, []) == recipe.distill
-    told = _teachers(None, recipe, {"k": 2, "kinds": ("co",)}, ["0.5"])
+    assert plan_teachers(None, recipe) == recipe.distill
+    told = plan_teachers(None, recipe, k=2, kinds=("co",), weights=read_weights(["0.5"]))
     assert (told.k, told.kinds, told.weights, told.teacher_epochs, told.tau) == (2, ("co",), {"co": 0.5}, 20, 3.0)
-    assert _teachers(told, recipe, {}, []) == told, "a run goes on with what it was begun with"
-    assert _teachers(None, load_recipe("quick"), {}, []).teacher_epochs == 2
+    assert plan_teachers(told, recipe) == told, "a run continues with what it was started with"
+    assert plan_teachers(None, load_recipe("quick")).teacher_epochs == 2
+
+
+def test_of_two_weights_for_a_kind_the_later_one_counts():
+    quick = load_recipe("quick")
+    assert plan_teachers(None, quick, weights=read_weights(["0.5", "co=0.1"])).weights == {"co": 0.1, "dis": 0.5}
+    assert plan_teachers(None, quick, weights=read_weights(["co=0.1", "0.5"])).weights == {"co": 0.5, "dis": 0.5}

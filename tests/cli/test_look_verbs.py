@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tagloom.cli import main
-from tagloom.cli.look import short_names
+from tagloom.cli.compare import short_names
 
 
 @pytest.fixture

@@ -56,6 +56,25 @@ def test_public_names_that_need_torch_name_the_install(name):
     assert "MissingExtraError" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["train", "distill"])
+def test_public_functions_that_need_torch_name_the_install(name):
+    done = python(f"import tagloom; tagloom.{name}('labels.csv')")
+    assert "pip install 'tagloom[train]'" in done.stderr
+    assert "MissingExtraError" in done.stderr
+
+
+def test_evaluating_and_comparing_from_python_need_no_torch(finished_run, word_run, scenes):
+    done = python(
+        f"import tagloom\nresult = tagloom.evaluate({str(finished_run)!r}, {str(scenes / 'val.csv')!r})\n"
+        "print(result)\nresult._repr_html_()\n"
+        f"print(tagloom.compare({str(finished_run)!r}, {str(word_run)!r}, {str(scenes / 'val.csv')!r}, "
+        "ignore_other_labels=True, resamples=10))"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Evaluation(24 classes, 16 images: mAP" in done.stdout
+    assert "Comparison(16 images: mAP" in done.stdout
+
+
 def test_tables_scenes_and_recipes_work(tmp_path):
     assert tagloom("scenes", tmp_path / "scenes", "--images", 8).returncode == 0
     done = tagloom("check", tmp_path / "scenes" / "train.csv")

@@ -103,7 +103,7 @@ def test_a_signal_to_the_whole_group_saves_though_workers_hear_it_too(tmp_path, 
     assert found == code, errors
     assert time.monotonic() - started < 20
     assert errors == (
-        f"stopped on request. Go on with: tagloom train --resume --out {training.out}\neverything so far is saved.\n"
+        f"stopped on request. Continue with: tagloom train --resume --out {training.out}\neverything so far is saved.\n"
     )
     assert (training.out / "checkpoint" / "last.pt").exists()
 

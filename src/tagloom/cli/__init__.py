@@ -1,6 +1,7 @@
-"""The `tagloom` command: one typed function per verb, in a file per kind of work.
+"""The `tagloom` command: a file and a typed function per verb, named like the verb.
 
-Torch and other slow imports happen inside the verbs, so that `tagloom --help` is quick.
+Most verbs make one call of `tagloom.api` and show its result. Torch and other slow imports happen inside the verbs, so
+that `tagloom --help` is quick.
 """
 
 import sys
@@ -9,14 +10,30 @@ from typing import Annotated
 import typer
 
 from tagloom import __version__
-from tagloom.cli.data import check, scenes
-from tagloom.cli.distill import distill, partition
-from tagloom.cli.look import compare, explain, hard
-from tagloom.cli.recipes import recipes_app
-from tagloom.cli.tag import evaluate, export, predict
-from tagloom.cli.train import demo, heads, train
+from tagloom.cli.check import check
+from tagloom.cli.compare import compare
+from tagloom.cli.demo import demo
+from tagloom.cli.distill import distill
+from tagloom.cli.evaluate import evaluate
+from tagloom.cli.explain import explain
+from tagloom.cli.export import export
+from tagloom.cli.hard import hard
+from tagloom.cli.heads import heads
+from tagloom.cli.partition import partition
+from tagloom.cli.predict import predict
+from tagloom.cli.recipes import recipes
+from tagloom.cli.scenes import scenes
+from tagloom.cli.train import train
 from tagloom.errors import TagloomError
 from tagloom.terminal import warn
+
+# Every verb, by the heading under which `tagloom --help` lists it. A new verb has a file of its own and a name here.
+VERBS = {
+    "Use a tagger": (predict, evaluate, export),
+    "Train a tagger": (check, train, distill, recipes),
+    "Look closer": (compare, hard, explain, partition, heads),
+    "Try it out": (demo, scenes),
+}
 
 app = typer.Typer(
     name="tagloom",
@@ -27,12 +44,15 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for verb in (check, train, evaluate, predict, export, compare, explain, hard, partition, distill, scenes, demo, heads):
-    app.command()(verb)
-app.add_typer(recipes_app, name="recipes")
+for heading, verbs in VERBS.items():
+    for verb in verbs:
+        if isinstance(verb, typer.Typer):
+            app.add_typer(verb, rich_help_panel=heading)
+        else:
+            app.command(rich_help_panel=heading)(verb)
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"tagloom {__version__}")
         raise typer.Exit
@@ -41,23 +61,23 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     pass
 
 
 def main() -> None:
-    """Run the command; errors of ours are printed without a traceback."""
+    """Run the command. Tagloom's own errors are printed without a traceback."""
     try:
         app()
     except TagloomError as error:
-        code = getattr(error, "exit_code", 2)  # a run that was stopped has a code of its own, and is no error
+        code = getattr(error, "exit_code", 2)  # a run that was stopped on request has a code of its own: no error
         warn(str(error) if code != 2 else f"error: {error}")
         raise SystemExit(code) from None
     except KeyboardInterrupt:
         warn("stopped.")
         raise SystemExit(130) from None
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output left; there is nobody to complain to
+        sys.stderr.close()  # whoever read our output has left, so there is nobody to tell
         raise SystemExit(1) from None

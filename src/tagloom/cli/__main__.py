@@ -1,4 +1,4 @@
-"""`python -m tagloom.cli` is `tagloom`."""
+"""`python -m tagloom.cli` is the command `tagloom`, as is `python -m tagloom`."""
 
 from tagloom.cli import main
 

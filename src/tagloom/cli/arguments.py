@@ -1,35 +1,52 @@
 """Arguments and small steps that several verbs share."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tagloom.errors import MissingExtraError, TagloomError
+from tagloom.errors import TagloomError
+from tagloom.files import whole_file
 
 if TYPE_CHECKING:
     from tagloom.data import LabelTable
 
 Data = Annotated[str, typer.Argument(help="A label table: .csv, .parquet, .jsonl, COCO .json, VOC or class folders.")]
 Run = Annotated[str, typer.Argument(help="A tagger folder (the --out of a training), or hf-hub:owner/name.")]
+DataOptions = Annotated[
+    list[str] | None,
+    typer.Option("--data-option", help="Choose how to read the table: name=value, for example split=trainval."),
+]
+Device = Annotated[str, typer.Option(help="Choose where to compute: auto, cpu, cuda or mps.")]
 IgnoreOtherLabels = Annotated[
     bool, typer.Option("--ignore-other-labels", help="Leave out labels that the tagger does not know.")
 ]
-_SPLIT = "a file that lists them, a .json with 'test class', or random:COUNT:SEED."
-Split = Annotated[str | None, typer.Option(help=f"Labels not to train: {_SPLIT}")]
-ScoredSplit = Annotated[str | None, typer.Option("--split", help=f"Labels that were not trained: {_SPLIT}")]
+JsonPath = Annotated[Path | None, typer.Option("--json", help="Write all results to this file.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw the results: a .png, .svg or .pdf file.")]
 Words = Annotated[
     str | None,
-    typer.Option(help="Where vectors of new labels come from, if the tagger's own source has moved or is a model."),
+    typer.Option(help="Take the vectors of new labels from here, if the tagger's own source has moved or is a model."),
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
-DataOptions = Annotated[
+SPLIT_FORMS = "a file that lists them, a .json with 'test class', or random:COUNT:SEED."
+
+# What train and distill share.
+TrainingData = Annotated[str | None, typer.Argument(help="The training table. Leave it out with --resume.")]
+Val = Annotated[str | None, typer.Option(help="A validation table to measure the reported metrics on.")]
+RecipeName = Annotated[
+    str | None,
+    typer.Option(help="Use this recipe: a name (see tagloom recipes list) or a .yaml file (default: quick)."),
+]
+Epochs = Annotated[int | None, typer.Option(help="Number of epochs; short for --set training.epochs=N.", min=1)]
+Settings = Annotated[
     list[str] | None,
-    typer.Option("--data-option", help="How a format is read, as name=value, e.g. split=trainval, difficult=unknown."),
+    typer.Option(
+        "--set", help="Change the recipe: training.batch_size=32. Repeatable. See tagloom recipes show quick --all"
+    ),
 ]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in --out where it stopped.")]
+Cache = Annotated[Path | None, typer.Option(help="Cache the features of frozen backbones in this folder.")]
+TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")]
 
 
 def read_table(path: str, options: list[str] | None) -> "LabelTable":
@@ -40,7 +57,7 @@ def read_table(path: str, options: list[str] | None) -> "LabelTable":
 
 
 def read_pairs(options: list[str] | None) -> dict[str, str]:
-    """Read name=value options."""
+    """Read --data-option values, each written as name=value."""
     pairs = {}
     for option in options or []:
         name, equals, value = option.partition("=")
@@ -51,20 +68,11 @@ def read_pairs(options: list[str] | None) -> dict[str, str]:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write what --json asked for."""
+    """Write what --json asks for."""
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
+        with whole_file(path) as partial:
+            partial.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise TagloomError(f"{path}: cannot be written ({error}).") from error
-
-
-@contextmanager
-def needs_train(what: str) -> Iterator[None]:
-    """Turn a missing torch into a message that names the install."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name not in ("torch", "timm", "safetensors", "onnx", "onnxscript"):
-            raise
-        raise MissingExtraError(what, "train") from error
+        raise TagloomError(f"{path}: cannot be written ({error}). Name another file.") from error

@@ -1,4 +1,4 @@
-"""The verbs of `tagloom recipes`."""
+"""`tagloom recipes` and its verbs: list, show, copy, validate."""
 
 import sys
 from dataclasses import fields
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from tagloom.errors import TagloomError
 from tagloom.terminal import open_console
@@ -13,9 +14,9 @@ from tagloom.terminal import open_console
 if TYPE_CHECKING:
     from tagloom.recipe import Recipe
 
-recipes_app = typer.Typer(help="List, show, copy and validate recipes.", no_args_is_help=True)
+recipes = typer.Typer(name="recipes", help="List, show, copy and validate recipes.", no_args_is_help=True)
 
-# What the groups of the list are called; a recipe that reports no figure of its paper is for everybody.
+# The groups of the list. A recipe that reports no result of its paper is for everybody.
 _PAPERS = {
     "": "For your own pictures",
     "ml-decoder": "Rows of ML-Decoder (Ridnik et al., 2021)",
@@ -26,41 +27,46 @@ _PAPERS = {
 }
 _WIDTH = 80
 
+Name = Annotated[str, typer.Argument(help="A recipe's name, from tagloom recipes list.")]
 
-@recipes_app.command("list")
-def recipes_list() -> None:
-    """List the recipes that ship with Tagloom: those for everybody, then one per row of the papers."""
+
+@recipes.command("list")
+def list_recipes() -> None:
+    """List the recipes that ship with Tagloom: those for your own data, then one per row of the papers."""
     from rich.table import Table
 
     from tagloom.recipe import load_recipe, recipe_names
 
     console = open_console()
-    recipes = [load_recipe(name) for name in recipe_names()]
+    shipped = [load_recipe(name) for name in recipe_names()]
     for paper, title in _PAPERS.items():
         table = Table("recipe", "px", "for" if not paper else "reported", box=None, width=_WIDTH, padding=(0, 2, 0, 0))
         table.columns[0].no_wrap = table.columns[1].no_wrap = True
-        for recipe in recipes:
+        for recipe in shipped:
             if (recipe.paper if recipe.reports else "") == paper:
-                said = _reported(recipe) if recipe.reports else recipe.purpose
-                table.add_row(recipe.name, str(recipe.preprocess.size), said)
+                about = _reported(recipe) if recipe.reports else recipe.purpose
+                table.add_row(recipe.name, str(recipe.preprocess.size), about)
         console.print(f"\n[bold]{title}[/]")
         console.print(table)
-    console.print("\nOne of them, headed by the command that runs it: tagloom recipes show NAME")
+    console.print("\nSee a recipe, and the command that runs it: tagloom recipes show NAME")
 
 
 def _reported(recipe: "Recipe") -> str:
-    """Say the first figure that a paper reports, and what it had without teachers."""
+    """Give the first result that a paper reports, and the result without teachers if there is one."""
     name, value = next((name, value) for name, value in recipe.reports.items() if name != "source")
     without = recipe.reports.get("baseline_mAP")
     return f"{name.replace('_', ' ')} {value:.1f}" + (f" ({without:.1f} without)" if without else "")
 
 
-@recipes_app.command("show")
-def recipes_show(
-    name: str,
+@recipes.command("show")
+def show_recipe(
+    name: Name,
     every: Annotated[bool, typer.Option("--all", help="Print every field, defaults included.")] = False,
 ) -> None:
-    """Print a recipe: its first comments and all that it sets, what comes from its base included."""
+    """Print a recipe with the command that runs it, including all settings it takes from its base.
+
+    Example: tagloom recipes show quick
+    """
     from tagloom.recipe import Recipe, load_recipe, recipe_content, recipe_text
     from tagloom.recipe.yaml_text import read_yaml, write_yaml
 
@@ -73,28 +79,33 @@ def recipes_show(
         sys.stdout.write(text)
         return
     comments = [line for line in text.splitlines() if line.startswith("#")]
-    above = f"# With all that comes from its base, {base}:"
+    above = f"# With all settings of its base, {base}:"
     content = recipe_content(name)
     ordered = {field.name: content[field.name] for field in fields(Recipe) if field.name in content}
     sys.stdout.write("\n".join([*comments, above, write_yaml(ordered)]))
 
 
-@recipes_app.command("copy")
-def recipes_copy(name: str, path: Path) -> None:
-    """Copy a recipe to a file of yours, to change it there; it keeps its base."""
+@recipes.command("copy")
+def copy_recipe(name: Name, path: Annotated[Path, typer.Argument(help="The .yaml file to write.")]) -> None:
+    """Copy a recipe to a file of your own, to change it there. It keeps its base.
+
+    Example: tagloom recipes copy quick mine.yaml
+    """
     from tagloom.recipe import recipe_text
 
     text = recipe_text(name)
     if path.exists():
-        raise TagloomError(f"{path}: is there already; name another file.")
+        raise TagloomError(f"{path}: already exists; name another file.")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-    open_console().print(f"Written to {path}. Change it, then: tagloom train DATA --recipe {path}")
+    open_console().print(
+        f"Written to {path}. Change it, then: tagloom train DATA --recipe {path}", markup=False, soft_wrap=True
+    )
 
 
-@recipes_app.command("validate")
-def recipes_validate(path: str) -> None:
-    """Check a recipe: every name, type and range in it."""
+@recipes.command("validate")
+def validate_recipe(path: Annotated[str, typer.Argument(help="A .yaml file, or a recipe's name.")]) -> None:
+    """Check every name, type and range in a recipe."""
     from tagloom.recipe import load_recipe
 
     recipe = load_recipe(path)
@@ -105,4 +116,4 @@ def recipes_validate(path: str) -> None:
         console.print("[yellow]The options of head and loss are not checked: that needs 'tagloom\\[train]'.[/]")
     else:
         check_options(recipe)
-    console.print(f"[green]{path} is a valid recipe[/] ({recipe.backbone.name} + {recipe.head.name}).")
+    console.print(f"[green]{escape(path)} is a valid recipe[/] ({recipe.backbone.name} + {recipe.head.name}).")

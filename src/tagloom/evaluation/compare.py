@@ -12,6 +12,7 @@ from tagloom.errors import DataError, ImageError
 from tagloom.evaluation.bootstrap import resampled_differences
 from tagloom.evaluation.evaluate import evaluate
 from tagloom.metrics import average_precision
+from tagloom.notebook import both_ends, html_table
 from tagloom.predict.tagger import Tagger
 from tagloom.progress import Progress, no_progress
 from tagloom.wording import listed
@@ -55,6 +56,18 @@ class Change:
         return {**asdict(self), "difference": self.difference, "interval": interval, "sure": self.sure}
 
 
+def _moved(change: Change) -> str:
+    """Say how far a measure moved, with its 95 % interval.
+
+    >>> _moved(Change("mAP", 40, 50.0, 52.5, Interval(0.5, 4.0)))
+    '50.00 → 52.50 (+2.50, 95 % interval +0.50 to +4.00)'
+    """
+    interval = (
+        "" if change.interval is None else f", 95 % interval {change.interval.low:+.2f} to {change.interval.high:+.2f}"
+    )
+    return f"{change.first:.2f} → {change.second:.2f} ({change.difference:+.2f}{interval})"
+
+
 @dataclass(frozen=True)
 class Comparison:
     """How two taggers do on the same images.
@@ -84,6 +97,15 @@ class Comparison:
     def lost(self, least: float = 0.0) -> list[Change]:
         """List the labels that are worse by more than `least` points, greatest loss first."""
         return [change for change in reversed(self.labels) if change.difference < -least]
+
+    def __repr__(self) -> str:
+        counts = f"of {len(self.labels)} labels {len(self.gained())} gained, {len(self.lost())} lost"
+        return f"Comparison({self.images} images: mAP {_moved(self.total)}; {counts})"
+
+    def _repr_html_(self) -> str:
+        rows = [[change.name, change.positives, _moved(change)] for change in self.labels]
+        header = ["label", "positives", "AP"]
+        return html_table(f"mAP {_moved(self.total)} on {self.images:,} images", header, both_ends(rows))
 
 
 def compare_taggers(

@@ -11,6 +11,7 @@ from tagloom.data.table import LabelTable
 from tagloom.errors import ImageError
 from tagloom.labels.split import LabelSplit
 from tagloom.metrics import zero_shot_score
+from tagloom.notebook import headline, html_table, metrics_html
 from tagloom.predict.tagger import Tagger
 from tagloom.progress import Progress, no_progress
 from tagloom.recipe.parts import MAX_BROKEN_SHARE
@@ -29,6 +30,7 @@ class Evaluation:
         broken: Images that could not be read and are not counted.
         calibration: `tagloom.metrics.calibration_figures` of the scores before calibration ("before") and, for a
             calibrated tagger, after it ("after"); empty for a split.
+        classes: Label names, in the order of the scores.
     """
 
     metrics: dict[str, Any]
@@ -36,6 +38,25 @@ class Evaluation:
     scores: NDArray[np.float32]
     broken: list[ImageError]
     calibration: dict[str, dict[str, Any]] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        parts = [f"{part} {headline(metrics)}" for part, metrics in self.metrics.items()] if self._is_split else []
+        extent = f"{self.scores.shape[1]} classes, {len(self.rows)} images"
+        return f"Evaluation({extent}: {'; '.join(parts) or headline(self.metrics)})"
+
+    def _repr_html_(self) -> str:
+        if not self._is_split:
+            return metrics_html("Evaluation", self.metrics, self.classes)
+        rows = [
+            [part, len(found["columns"]), *(found[name] for name in ("mAP", "F1@3", "F1@5"))]
+            for part, found in self.metrics.items()
+        ]
+        return html_table("Zero-shot", ["scored", "labels", "mAP", "F1@3", "F1@5"], rows)
+
+    @property
+    def _is_split(self) -> bool:
+        return "ZSL" in self.metrics
 
 
 def evaluate(
@@ -71,7 +92,7 @@ def evaluate(
         activation=tagger.spec.activation,
         calibration=tagger.spec.calibration,
     )
-    return Evaluation(metrics, rows, tagger.to_scores(logits), broken, calibration)
+    return Evaluation(metrics, rows, tagger.to_scores(logits), broken, calibration, tagger.classes)
 
 
 def evaluate_split(
@@ -105,7 +126,7 @@ def evaluate_split(
     ranked = to_scores(logits, scorer.spec.activation)[:, columns]
     unseen = range(len(split.seen), len(labels))
     metrics = zero_shot_score(ranked, table.targets(rows), unseen, table.known(rows))
-    return Evaluation(metrics, rows, scorer.to_scores(logits)[:, columns], broken)
+    return Evaluation(metrics, rows, scorer.to_scores(logits)[:, columns], broken, classes=labels)
 
 
 def trained_labels(tagger: Tagger) -> set[str]:

@@ -94,13 +94,22 @@ def override(recipe: Recipe, settings: Sequence[str]) -> Recipe:
     >>> override(Recipe(), ["training.epochs=3", "head.options.dropout=0.1"]).training.epochs
     3
     """
+    return change_settings(recipe, read_settings(settings))
+
+
+def read_settings(settings: Sequence[str]) -> dict[str, Any]:
+    """Read settings that are written as `part.field=value`; values are YAML.
+
+    >>> read_settings(["training.epochs=3", "augment.flip=0.5"])
+    {'training.epochs': 3, 'augment.flip': 0.5}
+    """
     changes: dict[str, Any] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals:
             raise RecipeError(f"--set {setting}: write it as part.field=value, for example training.epochs=5")
         changes[key.strip()] = read_yaml(value, f"--set {key}")
-    return change_settings(recipe, changes)
+    return changes
 
 
 def change_settings(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:

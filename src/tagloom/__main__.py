@@ -1,0 +1,5 @@
+"""`python -m tagloom` is the command `tagloom`."""
+
+from tagloom.cli import main
+
+main()

@@ -1,0 +1,146 @@
+"""From the arguments of a training to its plan: for a new run, or joined with the plan of a run that is resumed."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tagloom.errors import RecipeError, TagloomError
+from tagloom.recipe import Distillation, Recipe, change_settings, for_task, load_recipe
+from tagloom.wording import shown
+
+if TYPE_CHECKING:
+    from tagloom.training.plan import RunPlan
+
+StrPath: TypeAlias = str | os.PathLike[str]
+
+DEFAULT_RECIPE = "quick"
+EVERY_KIND = "all"
+"""Stands for every kind of teachers among the weights of a distillation."""
+
+
+def plan_run(
+    verb: str,
+    data: StrPath | None,
+    out: Path,
+    *,
+    val: StrPath | None,
+    recipe: StrPath | Recipe | None,
+    epochs: int | None,
+    settings: Mapping[str, Any] | None,
+    data_options: Mapping[str, str] | None,
+    resume: bool,
+    task: str | None = None,
+    start_from: StrPath | None = None,
+    split: StrPath | None = None,
+) -> "RunPlan":
+    """Plan a run. Whatever is None is as the resumed run has it, or else the default.
+
+    Args:
+        verb: What is called, "train" or "distill", for messages.
+        data: As `tagloom.train` takes it, like all that follow.
+        out: The folder of the run.
+        val: The validation table.
+        recipe: A name, a file or a recipe.
+        epochs: Short for `settings={"training.epochs": …}`.
+        settings: Changes to the recipe by dotted names.
+        data_options: How the tables are read.
+        resume: Whether the run in `out` is continued. A plan that differs from that run's is refused.
+        task: The task to turn the recipe to.
+        start_from: The tagger folder whose weights the run starts with.
+        split: Which labels to leave out of training.
+    """
+    from tagloom.training.plan import RunPlan
+
+    begun = RunPlan.read(out) if resume else None
+    if begun is None and data is None:
+        raise TagloomError(
+            f"name a label table to train on: tagloom {verb} photos/train.csv, or in Python "
+            f'tagloom.{verb}("photos/train.csv")'
+        )
+    base = begun.recipe if begun and recipe is None else _find_recipe(DEFAULT_RECIPE if recipe is None else recipe)
+    before = begun or RunPlan("", None, base)
+    plan = replace(
+        before,
+        data=_path("data", data) or before.data,
+        val=_path("val", val) or before.val,
+        recipe=change_settings(for_task(base, task), _changes(settings, epochs)),
+        data_options=dict(data_options or before.data_options),
+        start=_path("start_from", start_from) or before.start,
+    )
+    if split is not None:
+        plan = replace(plan, classes=_seen_classes(plan, os.fspath(split)))
+    if begun:
+        begun.check_same(plan)
+    return plan
+
+
+def plan_teachers(
+    begun: Distillation | None,
+    recipe: Recipe,
+    *,
+    kinds: str | Sequence[str] | None = None,
+    weights: float | Mapping[str, float] | None = None,
+    **choices: Any,
+) -> Distillation:
+    """Decide how teachers take part: as given, or else as the resumed run has it, the recipe says, or by default.
+
+    Args:
+        begun: The choices of the resumed run, if there is one.
+        recipe: The student's recipe.
+        kinds: How the labels are split; one kind or several.
+        weights: One weight for every kind, or a weight by kind.
+        **choices: Other fields of `Distillation`; None leaves one as it is.
+    """
+    from tagloom.training.distill.teachers import teacher_epochs
+
+    given = {name: value for name, value in choices.items() if value is not None}
+    if kinds is not None:
+        given["kinds"] = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    epochs = given.get("teacher_epochs") or teacher_epochs(recipe.training.epochs)
+    base = begun or recipe.distill or Distillation(epochs)
+    wanted = given.get("kinds", base.kinds)
+    kept = {kind: weight for kind, weight in base.weights.items() if kind in wanted}
+    return replace(base, **given, weights=kept | _by_kind(weights, wanted))
+
+
+def _by_kind(weights: float | Mapping[str, float] | None, kinds: Sequence[str]) -> dict[str, float]:
+    """Spell out the weights of all kinds that are named; of two that name the same kind the later one counts."""
+    if weights is None:
+        return {}
+    named = weights if isinstance(weights, Mapping) else {EVERY_KIND: weights}
+    found: dict[str, float] = {}
+    for name, weight in named.items():
+        found.update(dict.fromkeys(kinds if name == EVERY_KIND else [name], weight))
+    return found
+
+
+def _find_recipe(recipe: StrPath | Recipe) -> Recipe:
+    if isinstance(recipe, Recipe):
+        return recipe
+    if isinstance(recipe, str | os.PathLike):
+        return load_recipe(os.fspath(recipe))
+    raise RecipeError(f"recipe is {shown(recipe)}; give the name of a recipe, a .yaml file or a Recipe.")
+
+
+def _changes(settings: Mapping[str, Any] | None, epochs: int | None) -> dict[str, Any]:
+    if settings is not None and not isinstance(settings, Mapping):
+        raise RecipeError(f"settings is {shown(settings)}; give a dict, for example {{'training.batch_size': 32}}.")
+    return {**(settings or {}), **({} if epochs is None else {"training.epochs": epochs})}
+
+
+def _path(name: str, value: StrPath | None) -> str | None:
+    """Give a path as text, as the plan stores it; a run reads its tables again when it is resumed."""
+    if value is None:
+        return None
+    if not isinstance(value, str | os.PathLike):
+        raise TagloomError(f"{name} is {shown(value)}; give the path of a file or folder.")
+    return os.fspath(value)
+
+
+def _seen_classes(plan: "RunPlan", split: str) -> tuple[str, ...]:
+    from tagloom.data import load_table
+    from tagloom.labels.split import read_split
+
+    return read_split(split, load_table(plan.data, **plan.data_options).classes).seen

@@ -1,0 +1,215 @@
+"""`tagloom.train` and `tagloom.distill`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tagloom.api.planning import StrPath, plan_run, plan_teachers
+from tagloom.api.result import TrainedTagger
+from tagloom.cache_folder import default_cache_folder
+from tagloom.extras import needs_train
+from tagloom.recipe import Recipe
+from tagloom.terminal import open_console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tagloom.training.plan import RunPlan
+
+
+def train(
+    data: StrPath | None = None,
+    *,
+    val: StrPath | None = None,
+    recipe: StrPath | Recipe | None = None,
+    out: StrPath = "runs/tagger",
+    epochs: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    task: str | None = None,
+    start_from: StrPath | None = None,
+    split: StrPath | None = None,
+    resume: bool = False,
+    device: str = "auto",
+    cache: StrPath | None = None,
+    tensorboard: bool = False,
+    data_options: Mapping[str, str] | None = None,
+    show_progress: bool = True,
+) -> TrainedTagger:
+    """Train a tagger from a label table and write its folder.
+
+    Args:
+        data: The training table, in any form that `tagloom.load_table` reads. May be left out with `resume`.
+        val: The validation table. The reported metrics are measured on it; without one, on images held out from
+            training.
+        recipe: All choices of the training: the name of a recipe (`tagloom recipes list`), a .yaml file or a
+            `Recipe`. "quick" by default.
+        out: The tagger folder to write.
+        epochs: Number of epochs; short for `settings={"training.epochs": epochs}`.
+        settings: Changes to the recipe by dotted names, for example `{"training.batch_size": 32}`.
+        task: "multi", or "single" for exactly one label per image (softmax, top-1). By default as the recipe says.
+        start_from: A tagger folder whose weights to start with, for example to fine-tune after a linear probe.
+        split: Labels to leave out of training: a file that lists them, a .json with "test class", or
+            "random:COUNT:SEED".
+        resume: Continue the run in `out` where it stopped, bit for bit. Other arguments may be left out; they cannot
+            change.
+        device: "auto", "cpu", "cuda" or "mps".
+        cache: Folder for the features of frozen backbones; by default `$TAGLOOM_CACHE` or the user's cache folder.
+        tensorboard: Also write TensorBoard events.
+        data_options: How to read the tables, as `tagloom.load_table` takes it, for example `{"split": "trainval"}`.
+        show_progress: Show progress: a bar on a terminal, plain lines elsewhere.
+
+    Returns:
+        The folder, classes and metrics of the tagger, and the tagger itself.
+
+    Raises:
+        TagloomError: Saying what is wrong, where, and what to do; `MissingExtraError` if torch is not installed.
+
+    Examples:
+        >>> import tagloom
+        >>> result = tagloom.train("train.csv", val="val.csv", out="runs/first", epochs=5)  # doctest: +SKIP
+        >>> result.metrics["validation"]["mAP"]  # doctest: +SKIP
+        71.2
+        >>> result.tagger.predict("photo.jpg")  # doctest: +SKIP
+        [[Tag(label='dog', score=0.93), Tag(label='sofa', score=0.61)]]
+    """
+    with needs_train("training"):
+        from tagloom.training.run import train as run_training
+
+    folder = Path(out)
+    plan = plan_run(
+        "train",
+        data,
+        folder,
+        val=val,
+        recipe=recipe,
+        epochs=epochs,
+        settings=settings,
+        data_options=data_options,
+        resume=resume,
+        task=task,
+        start_from=start_from,
+        split=split,
+    )
+    result = run_training(
+        plan,
+        folder,
+        resume=resume,
+        device=device,
+        cache_folder=_cache_folder(cache),
+        console=_announced(plan, folder, resume) if show_progress else None,
+        tensorboard=tensorboard,
+    )
+    return TrainedTagger(folder, result.classes, result.metrics, device)
+
+
+def distill(
+    data: StrPath | None = None,
+    *,
+    val: StrPath | None = None,
+    recipe: StrPath | Recipe | None = None,
+    out: StrPath = "runs/student",
+    kinds: str | Sequence[str] | None = None,
+    k: int | None = None,
+    tau: float | None = None,
+    teacher_epochs: int | None = None,
+    images: Literal["all", "with-labels"] | None = None,
+    weights: float | Mapping[str, float] | None = None,
+    epochs: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    jobs: int = 1,
+    engine: Literal["local", "ray"] = "local",
+    resume: bool = False,
+    device: str = "auto",
+    cache: StrPath | None = None,
+    tensorboard: bool = False,
+    data_options: Mapping[str, str] | None = None,
+    show_progress: bool = True,
+) -> TrainedTagger:
+    """Train small teachers on parts of the labels, then one student that learns from the labels and from all teachers.
+
+    The labels are split once per kind into k parts, and every part gets a teacher (CPSD, Xu et al., 2022). The student
+    is as large and as fast as a tagger of `tagloom.train` with the same recipe. Choices that are left out come from
+    the recipe's `distill` section, if it has one.
+
+    Args:
+        data: The training table. May be left out with `resume`.
+        val: The validation table, for the reported metrics.
+        recipe: The recipe of student and teachers: a name, a .yaml file or a `Recipe`. "quick" by default.
+        out: The student's tagger folder; the teachers are written to `teachers/` below it.
+        kinds: How to split the labels: "co" (labels that appear together), "dis" (labels that do not), "random" (a
+            control) or "self" (one teacher with all labels). ("co", "dis") by default.
+        k: Parts, and so teachers, per kind; 5 by default.
+        tau: Smoothing of the label graphs; 3 by default.
+        teacher_epochs: Epochs of each teacher; by default a quarter of the student's.
+        images: The images that teachers see: those "with-labels" of theirs (default) or "all".
+        weights: How much the teachers count next to the labels: one number, or a number by kind, where "all" stands
+            for every kind. 0.02 by default; the paper has 1.
+        epochs: Number of epochs of the student; short for `settings={"training.epochs": epochs}`.
+        settings: Changes to the recipe of student and teachers by dotted names.
+        jobs: How many teachers train at the same time, each with its share of the threads.
+        engine: "local", or "ray" to train the teachers on a Ray cluster.
+        resume: Continue the run in `out` where it stopped; finished teachers are kept.
+        device: "auto", "cpu", "cuda" or "mps".
+        cache: Folder for the features of frozen backbones, which teachers and student share.
+        tensorboard: Also write TensorBoard events of the student.
+        data_options: How to read the tables, as `tagloom.load_table` takes it.
+        show_progress: Show progress: a bar on a terminal, plain lines elsewhere.
+
+    Returns:
+        The student: its folder, classes and metrics, and the tagger itself.
+
+    Raises:
+        TagloomError: Saying what is wrong, where, and what to do; `MissingExtraError` if torch is not installed.
+
+    Examples:
+        >>> import tagloom
+        >>> student = tagloom.distill("train.csv", val="val.csv", out="runs/student", k=5)  # doctest: +SKIP
+        >>> student.tagger.predict("photo.jpg")  # doctest: +SKIP
+        [[Tag(label='dog', score=0.95)]]
+    """
+    with needs_train("distilling"):
+        from tagloom.training.distill.run import distill as run_distillation
+
+    folder = Path(out)
+    plan = plan_run(
+        "distill",
+        data,
+        folder,
+        val=val,
+        recipe=recipe,
+        epochs=epochs,
+        settings=settings,
+        data_options=data_options,
+        resume=resume,
+    )
+    choices = {"k": k, "tau": tau, "teacher_epochs": teacher_epochs, "images": images}
+    plan = replace(plan, distill=plan_teachers(plan.distill, plan.recipe, kinds=kinds, weights=weights, **choices))
+    result = run_distillation(
+        plan,
+        folder,
+        resume=resume,
+        device=device,
+        cache_folder=_cache_folder(cache),
+        jobs=jobs,
+        engine=engine,
+        console=_announced(plan, folder, resume) if show_progress else None,
+        tensorboard=tensorboard,
+    )
+    return TrainedTagger(folder, result.classes, result.metrics, device)
+
+
+def _cache_folder(given: StrPath | None) -> Path:
+    return default_cache_folder() if given is None else Path(given)
+
+
+def _announced(plan: "RunPlan", folder: Path, resume: bool) -> "Console":
+    """Open a console and print what is about to be trained, so that a log file starts with it."""
+    console, recipe = open_console(), plan.recipe
+    network = f"{recipe.backbone.name} + {recipe.head.name}, {recipe.training.epochs} epochs"
+    console.print(
+        f"{'Resuming' if resume else 'Training'} {folder}: {plan.data}, recipe {recipe.name} ({network})",
+        markup=False,
+        soft_wrap=True,
+    )
+    return console

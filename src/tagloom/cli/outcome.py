@@ -1,0 +1,34 @@
+"""How train and distill end: stopped with a hint, or finished with metrics."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tagloom.terminal import open_console, warn
+from tagloom.training.signals import Interrupted
+
+if TYPE_CHECKING:
+    from tagloom.api import TrainedTagger
+
+
+@contextmanager
+def told_how_to_resume(verb: str, out: Path) -> Iterator[None]:
+    """Print the command that continues a run, if somebody stops it."""
+    try:
+        yield
+    except Interrupted:
+        warn(f"stopped on request. Continue with: tagloom {verb} --resume --out {out}")
+        raise
+
+
+def show_trained(result: "TrainedTagger", what: str) -> None:
+    """Print the metrics of a finished training, and what to do with its folder."""
+    from tagloom.report.metrics import render_metrics
+
+    console = open_console()
+    if result.metrics:
+        console.print(f"\n[bold]{result.scored_on.capitalize()}[/]")
+        render_metrics(result.headline_metrics, result.classes, console)
+    folder = str(result.folder)
+    console.print(f"\n{what} is in {folder}. Try: tagloom predict {folder} photo.jpg", markup=False, soft_wrap=True)

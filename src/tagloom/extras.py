@@ -1,0 +1,26 @@
+"""The packages that the small install leaves out: a missing one becomes a message that names the extra to install."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tagloom.errors import MissingExtraError
+
+_TRAIN_PACKAGES = ("torch", "timm", "safetensors", "onnx", "onnxscript")
+
+
+@contextmanager
+def needs_train(what: str) -> Iterator[None]:
+    """Import something that needs torch inside this block.
+
+    Args:
+        what: The work that needs it, as the message names it.
+
+    Raises:
+        MissingExtraError: If a package of the extra `train` is missing.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in _TRAIN_PACKAGES:
+            raise
+        raise MissingExtraError(what, "train") from error
