@@ -8,8 +8,8 @@ from tagloom.data.table import LabelTable
 from tagloom.errors import RecipeError
 from tagloom.recipe import Recipe, recipe_from_dict
 from tagloom.recipe.pictures import Augment
-from tagloom.training.features.batches import FeatureBatches
 from tagloom.training.features.cache import FeatureCache
+from tagloom.training.features.feature_batches import FeatureBatches
 from tagloom.training.features.views import MIRRORED, PLAIN, View, views_to_learn_from
 
 CROPS = Augment(flip=0.5, crop_scale=(0.4, 1.0))

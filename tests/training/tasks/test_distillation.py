@@ -10,8 +10,9 @@ from scipy.sparse import csr_array
 from tagloom.data.table import LabelTable
 from tagloom.errors import TaggerError
 from tagloom.losses import create_loss
-from tagloom.training.features.batches import FeatureBatches
+from tagloom.training.features.batches import Batch
 from tagloom.training.features.cache import FeatureCache
+from tagloom.training.features.feature_batches import FeatureBatches
 from tagloom.training.tasks.distillation import (
     DistillTask,
     MergedTeachers,
@@ -23,7 +24,6 @@ from tagloom.training.tasks.distillation import (
     part_matrix,
     remember,
 )
-from tagloom.training.tasks.supervised import Batch
 
 CLASSES = ("ant", "bee", "cat", "dog", "eel")
 PARTS = {"co-1": ("dog", "ant"), "co-2": ("bee",), "co-3": ("eel", "cat")}
