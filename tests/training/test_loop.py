@@ -284,7 +284,7 @@ def test_without_patience_no_run_stops_early(tmp_path):
     assert len(Run(tmp_path, epochs=5, figures=[5.0, 4.0, 3.0, 2.0, 1.0]).fit()) == 5
 
 
-def test_a_run_that_stopped_early_does_not_go_on_when_resumed(tmp_path):
+def test_a_run_that_stopped_early_does_not_continue_when_resumed(tmp_path):
     choices = {"epochs": 10, "patience": 1, "select": "best"}
     first = Run(tmp_path, figures=[3.0, 2.0], **choices)
     first.fit()
@@ -412,11 +412,18 @@ def test_dropout_is_not_the_same_in_every_step(tmp_path):
     assert len({mask.numpy().tobytes() for mask in masks}) > len(masks) / 2
 
 
-def test_another_recipe_is_not_taken_up(tmp_path):
+def test_the_checkpoint_of_another_recipe_is_refused(tmp_path):
     run = Run(tmp_path, epochs=1)
     run.fit()
     with pytest.raises(CheckpointError, match="another recipe"):
         Run(tmp_path, epochs=2).fit()
+
+
+def test_a_checkpoint_of_an_older_version_is_refused_with_what_to_do(tmp_path):
+    run = Run(tmp_path, epochs=1)
+    run.store.save({"module": run.weights(), "progress": {"epoch": 0}})
+    with pytest.raises(CheckpointError, match=r"older version.*Delete the run's folder 'checkpoint'"):
+        run.fit()
 
 
 def test_a_checkpoint_is_written_when_its_time_has_come(tmp_path):

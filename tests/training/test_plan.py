@@ -50,14 +50,15 @@ def test_a_plan_with_relative_paths_is_the_same_run_when_it_is_read_back(tmp_pat
 def test_a_table_that_the_caller_has_read_is_taken_and_is_not_part_of_the_plan(tmp_path):
     (tmp_path / "a.csv").write_text("image,labels\na.jpg,dog\nb.jpg,cat\n")
     table = load_table(tmp_path / "a.csv")
-    plan = RunPlan(str(tmp_path / "a.csv"), None, recipe_from_dict({"training": {"select": "last"}}))
+    recipe = recipe_from_dict({"data": {"holdout": 0.0}, "training": {"select": "last"}})
+    plan = RunPlan(str(tmp_path / "a.csv"), None, recipe)
     holding = replace(plan, table=table, classes=("dog",))
     assert holding == replace(plan, classes=("dog",))
     holding.write(tmp_path)
     assert RunPlan.read(tmp_path) == holding
     assert "table" not in json.loads((tmp_path / RUN_FILE).read_text())
     (tmp_path / "a.csv").unlink()
-    assert load_tables(replace(holding, recipe=recipe_from_dict({}))).table.classes == ("dog",)
+    assert load_tables(holding).table.classes == ("dog",)
 
 
 def test_a_plan_appears_whole_or_not_at_all(tmp_path):

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from tagloom.training.checkpoint import CHECKPOINT_FOLDER, CheckpointError
 from tagloom.training.optimiser import WeightAverage
 
 
@@ -75,6 +76,11 @@ class TrainingState:
 
     def restore(self, checkpoint: dict[str, Any]) -> None:
         """Take back what `to_checkpoint` gave."""
+        if "position" not in checkpoint:
+            raise CheckpointError(
+                "the checkpoint of this run was written by an older version of Tagloom and cannot be continued. Delete "
+                f"the run's folder '{CHECKPOINT_FOLDER}' to train from the beginning."
+            )
         self.module.load_state_dict(checkpoint["module"])
         self.optimiser.load_state_dict(checkpoint["optimiser"])
         if self.average and checkpoint["average"]:

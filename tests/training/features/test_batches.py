@@ -210,7 +210,7 @@ def test_a_table_without_unknowns_needs_no_mask(feature_batches):
     assert all(batch.known is None for batch in feature_batches().epoch(0))
 
 
-def test_repeated_pictures_stand_side_by_side_and_each_is_augmented_anew(picture_folder):
+def test_repeated_pictures_stand_side_by_side_and_each_is_augmented_again(picture_folder):
     batches = image_batches(picture_folder, augmentation=dataclasses.replace(EVERYTHING, repeats=2), batch_size=COUNT)
     (batch,) = batches.epoch(0)
     rows = batch.rows.tolist()

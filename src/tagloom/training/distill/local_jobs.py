@@ -33,8 +33,8 @@ _ERROR = "teacher failed: "  # a process prints this and its error at the end of
 
 
 @dataclass(frozen=True)
-class JobSettings:
-    """How teachers are trained.
+class JobContext:
+    """How teachers are trained, and who hears of it.
 
     Attributes:
         jobs: How many train side by side. With Ray, how many a machine like this one would.
@@ -68,17 +68,17 @@ def train_teacher(folder: str, device: str, cache_folder: str, threads: int | No
     train(RunPlan.read(out), out, resume=True, device=device, cache_folder=Path(cache_folder))
 
 
-def train_locally(teachers: Sequence[Teacher], work: JobSettings) -> Errors:
+def train_locally(teachers: Sequence[Teacher], context: JobContext) -> Errors:
     """Train teachers on this machine; if one fails, the others still train.
 
     Args:
         teachers: Whom to train; their plans are in their folders.
-        work: How to train them.
+        context: How to train them.
 
     Returns:
         What went wrong, by teacher; empty when all are finished.
     """
-    return _one_by_one(teachers, work) if work.jobs == 1 else _side_by_side(teachers, work)
+    return _one_by_one(teachers, context) if context.jobs == 1 else _side_by_side(teachers, context)
 
 
 def threads_each(jobs: int) -> int:
@@ -95,17 +95,17 @@ def device_of(device: str, slot: int, gpus: int) -> str:
     return f"cuda:{slot % gpus}" if device in ("auto", "cuda") and gpus > 1 else device
 
 
-def _one_by_one(teachers: Sequence[Teacher], work: JobSettings) -> Errors:
+def _one_by_one(teachers: Sequence[Teacher], context: JobContext) -> Errors:
     errors: Errors = {}
     for teacher in teachers:
-        work.stop.leave_if_requested()
+        context.stop.leave_if_requested()
         try:
-            train_teacher(str(teacher.folder), work.device, str(work.cache_folder))
+            train_teacher(str(teacher.folder), context.device, str(context.cache_folder))
         except Interrupted:
             raise
         except Exception as error:  # noqa: BLE001 - whatever happens to one teacher, the others still train
             errors[teacher.name] = _described(error)
-        work.tell(errors)
+        context.tell(errors)
     return errors
 
 
@@ -122,15 +122,15 @@ class _Job(NamedTuple):
         return error if found else f"its process ended with code {self.process.returncode} (below 0: killed)"
 
 
-def _side_by_side(teachers: Sequence[Teacher], work: JobSettings) -> Errors:
+def _side_by_side(teachers: Sequence[Teacher], context: JobContext) -> Errors:
     errors: Errors = {}
-    stop = work.stop
+    stop = context.stop
     waiting, running = list(teachers), dict[int, _Job]()
     try:
         while running or (waiting and not stop.requested):
-            for slot in range(work.jobs):
+            for slot in range(context.jobs):
                 if waiting and slot not in running and not stop.requested:
-                    running[slot] = _start(waiting.pop(0), slot, work)
+                    running[slot] = _start(waiting.pop(0), slot, context)
             for slot, job in list(running.items()):
                 if job.process.poll() is not None:
                     del running[slot]
@@ -139,7 +139,7 @@ def _side_by_side(teachers: Sequence[Teacher], work: JobSettings) -> Errors:
                         errors[job.teacher.name] = error
             if stop.requested:
                 _ask_to_stop(running.values())
-            work.tell(errors)
+            context.tell(errors)
             time.sleep(_POLL_SECONDS)
     finally:  # after a second Ctrl-C or an error of ours, too, no process is left behind
         _ask_to_stop(running.values())
@@ -150,14 +150,14 @@ def _side_by_side(teachers: Sequence[Teacher], work: JobSettings) -> Errors:
     return errors
 
 
-def _start(teacher: Teacher, slot: int, work: JobSettings) -> _Job:
+def _start(teacher: Teacher, slot: int, context: JobContext) -> _Job:
     """Start the process of a teacher, with its share of threads and its GPU."""
-    threads = str(threads_each(work.jobs))
-    device = device_of(work.device, slot, torch.cuda.device_count())
+    threads = str(threads_each(context.jobs))
+    device = device_of(context.device, slot, torch.cuda.device_count())
     module = "tagloom.training.distill.local_jobs"
     output = tempfile.TemporaryFile()  # noqa: SIM115 - `_Job.end` closes it
     process = subprocess.Popen(
-        [sys.executable, "-m", module, teacher.folder, device, work.cache_folder, threads],
+        [sys.executable, "-m", module, teacher.folder, device, context.cache_folder, threads],
         stdin=subprocess.PIPE,  # never written to: when this process dies, the other end is closed
         stdout=output,
         stderr=output,

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from tagloom.errors import MissingExtraError
-from tagloom.training.distill.local_jobs import Errors, JobSettings, threads_each, train_teacher
+from tagloom.training.distill.local_jobs import Errors, JobContext, threads_each, train_teacher
 from tagloom.training.distill.teachers import Teacher
 from tagloom.training.signals import Interrupted
 from tagloom.wording import first_line
@@ -19,7 +19,7 @@ from tagloom.wording import first_line
 RETRIES = 3
 
 
-def train_on_ray(teachers: Sequence[Teacher], work: JobSettings) -> Errors:
+def train_on_ray(teachers: Sequence[Teacher], context: JobContext) -> Errors:
     """Train teachers as Ray tasks; if one fails, the others still train.
 
     Connects to the cluster that RAY_ADDRESS names, or starts one on this machine. Each task asks for its share of the
@@ -27,7 +27,7 @@ def train_on_ray(teachers: Sequence[Teacher], work: JobSettings) -> Errors:
 
     Args:
         teachers: Whom to train; their plans are in their folders.
-        work: How to train them.
+        context: How to train them.
 
     Returns:
         What went wrong, by teacher; empty when all are finished.
@@ -39,26 +39,28 @@ def train_on_ray(teachers: Sequence[Teacher], work: JobSettings) -> Errors:
     ours = not ray.is_initialized()
     if ours:
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-        work.stop.listen()  # Ray catches SIGTERM itself, and would exit without saving
+        context.stop.listen()  # Ray catches SIGTERM itself, and would exit without saving
     try:
-        threads = threads_each(work.jobs)
+        threads = threads_each(context.jobs)
         task = ray.remote(train_teacher).options(
             num_cpus=threads,
-            num_gpus=1 / work.jobs if work.device != "cpu" and ray.cluster_resources().get("GPU") else 0,
+            num_gpus=1 / context.jobs if context.device != "cpu" and ray.cluster_resources().get("GPU") else 0,
             max_retries=RETRIES,
             retry_exceptions=[Interrupted],  # a worker that was asked to stop has saved what it had
         )
         pending: dict[Any, Teacher] = {
-            task.remote(str(teacher.folder.resolve()), work.device, str(work.cache_folder.resolve()), threads): teacher
+            task.remote(
+                str(teacher.folder.resolve()), context.device, str(context.cache_folder.resolve()), threads
+            ): teacher
             for teacher in teachers
         }
-        return _collect(ray, pending, work)
+        return _collect(ray, pending, context)
     finally:
         if ours:
             ray.shutdown()
 
 
-def _collect(ray: Any, pending: dict[Any, Teacher], work: JobSettings) -> Errors:
+def _collect(ray: Any, pending: dict[Any, Teacher], context: JobContext) -> Errors:
     """Wait for all tasks, or cancel them when asked to stop."""
     errors: Errors = {}
     while pending:
@@ -71,10 +73,10 @@ def _collect(ray: Any, pending: dict[Any, Teacher], work: JobSettings) -> Errors
                 errors[teacher.name] = str(error.cause)
             except ray.exceptions.RayError as error:
                 errors[teacher.name] = first_line(error)
-        work.tell(errors)
-        if work.stop.requested:
+        context.tell(errors)
+        if context.stop.requested:
             for task in pending:
                 ray.cancel(task)  # arrives in the task as Ctrl-C, so it saves
             ray.wait(list(pending), num_returns=len(pending), timeout=60)
-            work.stop.leave_if_requested()
+            context.stop.leave_if_requested()
     return errors

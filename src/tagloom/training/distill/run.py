@@ -16,7 +16,7 @@ from tagloom.training.checkpoint import CHECKPOINT_FOLDER
 from tagloom.training.context import RunContext
 from tagloom.training.distill.asking import ask_teachers
 from tagloom.training.distill.board import Board
-from tagloom.training.distill.local_jobs import JobSettings, train_locally
+from tagloom.training.distill.local_jobs import JobContext, train_locally
 from tagloom.training.distill.ray_jobs import train_on_ray
 from tagloom.training.distill.teachers import (
     PARTS_FILE,
@@ -93,8 +93,8 @@ def distill(
         write_partitions(out, tables.table, partitions)
         if unfinished:
             with Board(teachers, console) as board:
-                work = JobSettings(jobs, device, cache_folder, stop, board.tell)
-                _train_teachers(unfinished, len(teachers), engine, work, out)
+                job_context = JobContext(jobs, device, cache_folder, stop, board.tell)
+                _train_teachers(unfinished, len(teachers), engine, job_context, out)
         stop.leave_if_requested()
         with RunLog(out, console, tensorboard) as log:
             context = RunContext(out, chosen_device, cache_folder, stop, log)
@@ -145,12 +145,12 @@ def _look_once(plan: RunPlan, tables: Tables, unfinished: list[Teacher], context
     make_batches(first_network(plan, tables.table.classes, context), everything, recipe, context)
 
 
-def _train_teachers(unfinished: list[Teacher], count: int, engine: Engine, work: JobSettings, out: Path) -> None:
+def _train_teachers(unfinished: list[Teacher], count: int, engine: Engine, context: JobContext, out: Path) -> None:
     """Train the teachers that are not finished, each in its folder; say which of them failed, out of `count`."""
     for teacher in unfinished:
         teacher.folder.mkdir(parents=True, exist_ok=True)
         teacher.plan.write(teacher.folder)
-    errors = ENGINES[engine](unfinished, work)
+    errors = ENGINES[engine](unfinished, context)
     if errors:
         listed = "\n".join(f"  {name}: {error}" for name, error in errors.items())
         raise TagloomError(

@@ -1,4 +1,4 @@
-"""Which task a run has: the one place that decides it."""
+"""Which task a run has; nothing else decides it."""
 
 from collections.abc import Callable, Mapping
 from typing import cast
