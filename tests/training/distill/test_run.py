@@ -1,4 +1,4 @@
-"""A distillation from table to student: what each teacher sees, what is kept, and how it goes on after every stop."""
+"""A distillation from table to student: what each teacher sees, what is kept, and how it continues after a stop."""
 
 import json
 import shutil
