@@ -72,6 +72,21 @@ def test_a_terminal_gets_a_bar_and_no_lines():
     assert "tagging: 3 of 4" not in shown
 
 
+def test_work_that_alternates_has_one_bar_each_and_a_line_every_half_minute():
+    for terminal in (True, False):
+        console, clock = Console(file=io.StringIO(), width=100, force_terminal=terminal), Clock()
+        with ProgressDisplay(console, clock=clock) as display:
+            for epoch in range(4):
+                for step in range(1, 11):
+                    display.update("training", epoch * 10 + step, 40)
+                    clock.now += 1
+                for batch in range(1, 6):
+                    display.update("scoring", batch, 5)
+                    clock.now += 1
+            assert len(display._bars.tasks) == 2
+        assert ("training: 21 of 40" in console.file.getvalue()) != terminal
+
+
 def test_silence_is_possible():
     with ProgressDisplay(None) as display:
         display.update("tagging", 1, 2)

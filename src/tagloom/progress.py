@@ -52,7 +52,8 @@ class ProgressDisplay:
         )
         self._what = ""
         self._bar: Any = None
-        self._started = self._said = 0.0
+        self._bar_of: dict[str, Any] = {}
+        self._started = self._said = clock()
         self._first = 0
         self._closed = False
 
@@ -67,15 +68,18 @@ class ProgressDisplay:
         """Show how far a piece of work is.
 
         Args:
-            what: Names the work; another name begins another piece.
+            what: Names the work. Another name begins another piece; a name that was shown before moves its bar again.
             done: How much is done.
             total: How much there is to do.
             note: Something to show beside it, for example the loss.
         """
         if self._bar is None or what != self._what:
-            self._what, self._first, self._closed = what, done, False
-            self._started = self._said = self._clock()
-            self._bar = self._bars.add_task(what, total=total, note=note)
+            self._what, self._first, self._started, self._closed = what, done, self._clock(), False
+            if what not in self._bar_of:
+                self._bar_of[what] = self._bars.add_task(what, total=total, note=note)
+            self._bar = self._bar_of[what]
+            if any(task.finished for task in self._bars.tasks if task.id == self._bar):
+                self._bars.reset(self._bar, total=total, completed=done)
         self._bars.update(self._bar, completed=done, total=total, note=note)
         if self._console is not None and not self._console.is_terminal:
             self._say(done, total, note)

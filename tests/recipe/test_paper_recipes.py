@@ -16,9 +16,9 @@ from tagloom.models.backbone import stage_channels  # noqa: E402
 from tagloom.models.cost import tagger_cost  # noqa: E402
 from tagloom.models.heads import create_head, needs_words  # noqa: E402
 from tagloom.models.network import build_network  # noqa: E402
+from tagloom.training.features.batches import Batch  # noqa: E402
 from tagloom.training.optimiser import create_optimiser  # noqa: E402
-from tagloom.training.tasks.mixed_pictures import MixedPicturesTask  # noqa: E402
-from tagloom.training.tasks.supervised import Batch, SupervisedTask  # noqa: E402
+from tagloom.training.tasks.choose import choose_task  # noqa: E402
 
 RECIPES = {name: load_recipe(name) for name in recipe_names()}
 
@@ -94,18 +94,9 @@ def test_every_recipe_takes_steps_that_move_what_it_trains(name):
         drop_path=recipe.backbone.drop_path,
         word_vectors=vectors,
     ).train()
-    optimiser = create_optimiser(
-        network,
-        name=recipe.optimiser.name,
-        learning_rate=recipe.optimiser.learning_rate,
-        weight_decay=recipe.optimiser.weight_decay,
-        momentum=recipe.optimiser.momentum,
-        second_momentum=recipe.optimiser.second_momentum,
-    )
-    task = SupervisedTask(network, create_loss(recipe.loss.name, **recipe.loss.options))
-    if recipe.augment.mixup or recipe.augment.cutmix:
-        mixing = {"mixup": recipe.augment.mixup, "cutmix": recipe.augment.cutmix}
-        task = MixedPicturesTask(task, **mixing, competing=recipe.activation == "softmax")
+    optimiser = create_optimiser(network, replace(recipe.optimiser, backbone_factor=1.0))
+    loss = create_loss(recipe.loss.name, **recipe.loss.options)
+    task = choose_task(recipe, network, loss, network.head)
     pictures = torch.randint(0, 256, (2, 64, 64, 3), dtype=torch.uint8)
     targets = torch.nn.functional.one_hot(torch.tensor([0, classes - 1]), classes).float()
     known = torch.rand(2, classes) < 0.5 if "unknown_weight" in recipe.loss.options else None
@@ -117,7 +108,7 @@ def test_every_recipe_takes_steps_that_move_what_it_trains(name):
         result["loss"].backward()
         optimiser.step()
 
-    assert result["logits"].shape == (2, classes)
+    assert network(pictures).shape == (2, classes)
     assert torch.isfinite(result["loss"])
     moved = {label for label, value in network.named_parameters() if label in before and not before[label].equal(value)}
     still = {label for label in before if label.startswith("head.")} - moved

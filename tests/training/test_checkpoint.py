@@ -10,7 +10,7 @@ from tagloom.training.checkpoint import BEST_FILE, CHECKPOINT_FOLDER, NEWEST_FIL
 
 STATE = {
     "module": {"weight": torch.arange(3.0)},
-    "progress": {"epoch": 2, "best": float("-inf"), "history": [{"a": 1.0}]},
+    "position": {"epoch": 2, "best": float("-inf"), "history": [{"a": 1.0}]},
 }
 
 
@@ -28,7 +28,7 @@ def test_what_was_saved_comes_back(store):
     store.save(STATE)
     found = store.load()
     assert torch.equal(found["module"]["weight"], STATE["module"]["weight"])
-    assert found["progress"] == STATE["progress"]
+    assert found["position"] == STATE["position"]
 
 
 def test_best_weights_are_kept_apart(store):
@@ -56,7 +56,7 @@ def test_a_damaged_checkpoint_is_refused_with_its_name(store, content):
 def test_a_file_that_is_no_checkpoint_is_refused(store):
     store.save(STATE)
     torch.save([1, 2], store.folder / NEWEST_FILE)
-    with pytest.raises(CheckpointError, match="is no checkpoint"):
+    with pytest.raises(CheckpointError, match="is not a checkpoint"):
         store.load()
 
 
@@ -85,15 +85,15 @@ def test_a_full_disk_says_so_and_keeps_the_checkpoint_before(store, monkeypatch,
         store.save({"module": {}})
     monkeypatch.undo()
     assert [path.name for path in store.folder.iterdir()] == [NEWEST_FILE]
-    assert store.load()["progress"]["epoch"] == 2
+    assert store.load()["position"]["epoch"] == 2
 
 
 def test_a_writer_that_was_killed_leaves_the_checkpoint_before(store):
     store.save(STATE)
     (store.folder / f"{NEWEST_FILE}.partial").write_bytes(b"half")
-    assert store.load()["progress"]["epoch"] == 2
-    store.save(STATE | {"progress": {"epoch": 3}})
-    assert store.load()["progress"]["epoch"] == 3
+    assert store.load()["position"]["epoch"] == 2
+    store.save(STATE | {"position": {"epoch": 3}})
+    assert store.load()["position"]["epoch"] == 3
 
 
 def test_a_finished_run_leaves_no_checkpoint(store, tmp_path):

@@ -47,20 +47,55 @@ def test_progress_shows_epochs_loss_and_time_left(tmp_path):
         log.work("features of images", 3, 10)
         log.epoch_starts(0, 2, 5, 0)
         for _ in range(5):
-            log.step(0, 0.25)
+            log.step(0, {"loss": 0.25})
         log.epoch_ends(ROW)
         log.epoch_starts(1, 2, 5, 3)
-        log.step(1, 0.125)
+        log.step(1, {"loss": 0.125, "distance": 0.0625})
     shown = console.file.getvalue()
-    for text in ("features of images", "3/10", "training", "9/10", "loss 0.125", "left", "mAP 42"):
+    for text in ("features of images", "3/10", "training", "9/10", "loss 0.125", "distance 0.0625", "left", "mAP 42"):
         assert text in shown
+
+
+def test_every_term_of_an_epoch_is_logged_and_shown(tmp_path):
+    console = Console(file=io.StringIO(), width=140, highlight=False)
+    with RunLog(tmp_path, console) as log:
+        log.epoch_ends(ROW | {"supervised": 0.375, "distance": 0.125, "CF1": 30.0})
+    (line,) = lines(tmp_path)
+    assert (line["supervised"], line["distance"]) == (0.375, 0.125)
+    shown = console.file.getvalue()
+    assert "loss 0.5" in shown
+    assert "supervised 0.375  distance 0.125" in shown
+    assert "CF1" not in shown, "it depends on thresholds, which are not chosen yet"
+
+
+def test_without_a_terminal_each_stage_says_that_it_starts_and_then_a_line_comes_every_half_minute(tmp_path):
+    console, now = Console(file=io.StringIO(), width=140, highlight=False), [0.0]
+    with RunLog(tmp_path, console, clock=lambda: now[0]) as log:
+        for done in range(1, 101):
+            log.work("reading training images", done, 100)
+            now[0] += 0.5
+        for epoch in range(2):
+            log.epoch_starts(epoch, 2, 20, 0)
+            for _ in range(20):
+                log.step(epoch, {"loss": 0.5, "distance": 0.25})
+                now[0] += 1
+            log.work("scoring validation images", 1, 1)
+            now[0] += 1
+    assert console.file.getvalue().splitlines() == [
+        "reading training images: 1 of 100",
+        "reading training images: 61 of 100, 2.0/s, 0:20 left",
+        "training steps: 0 of 40",
+        "training steps: 11 of 40, 1.1/s, 0:26 left  epoch 1  loss 0.5  distance 0.25",
+        "scoring validation images: 1 of 1",
+        "training steps: 40 of 40, 1.1/s, 0:00 left  epoch 2  loss 0.5  distance 0.25",
+    ]
 
 
 def test_a_run_that_is_resumed_in_a_later_epoch_has_a_bar(tmp_path):
     console = Console(file=io.StringIO(), force_terminal=True, width=140, highlight=False)
     with RunLog(tmp_path, console) as log:
         log.epoch_starts(3, 4, 5, 2)
-        log.step(3, 0.5)
+        log.step(3, {"loss": 0.5})
     assert "18/20" in console.file.getvalue()
 
 
@@ -69,7 +104,7 @@ def test_without_a_console_nothing_is_printed(tmp_path, capsys):
         log.say("hello")
         log.work("work", 1, 2)
         log.epoch_starts(0, 1, 1, 0)
-        log.step(0, 1.0)
+        log.step(0, {"loss": 1.0})
         log.epoch_ends(ROW)
     captured = capsys.readouterr()
     assert captured.out == captured.err == ""

@@ -1,6 +1,7 @@
 """The loop: steps that mean what they say, guards that hold, and runs that continue bit for bit."""
 
 import dataclasses
+import json
 import math
 import signal
 from pathlib import Path
@@ -13,32 +14,21 @@ from torch import nn
 
 from tagloom.data.table import LabelTable
 from tagloom.losses import create_loss
+from tagloom.recipe.parts import OptimiserSettings, TrainingSettings
 from tagloom.training.checkpoint import CheckpointError, CheckpointStore
-from tagloom.training.features.batches import FeatureBatches
+from tagloom.training.context import RunContext
 from tagloom.training.features.cache import FeatureCache
+from tagloom.training.features.feature_batches import FeatureBatches
 from tagloom.training.log import RunLog
-from tagloom.training.loop import LoopSettings, TrainingError, fit
+from tagloom.training.loop import TrainingError, fit
 from tagloom.training.optimiser import create_optimiser
 from tagloom.training.signals import Interrupted, StopRequest
 from tagloom.training.tasks.supervised import SupervisedTask
 
 CPU = torch.device("cpu")
 COUNT, WIDTH, CLASSES = 26, 6, 3
-SETTINGS = LoopSettings(
-    epochs=3,
-    learning_rate=0.05,
-    schedule="one-cycle",
-    warmup=0.3,
-    clip_norm=0.0,
-    accumulate=1,
-    ema=0.0,
-    precision="auto",
-    select="last",
-    metric="mAP",
-    patience=0,
-    seed=7,
-    checkpoint_minutes=1e6,
-)
+TRAINING = TrainingSettings(epochs=3, select="last", seed=7, checkpoint_minutes=1e6)
+OPTIMISING = OptimiserSettings(name="sgd", learning_rate=0.05, weight_decay=0.01)
 
 
 def make_module(dropout: float = 0.0) -> nn.Sequential:
@@ -47,9 +37,9 @@ def make_module(dropout: float = 0.0) -> nn.Sequential:
 
 
 class Run:
-    """Everything that `fit` takes, from a folder and a few choices; made anew for every process that is played."""
+    """Everything that `fit` takes, from a folder and a few choices; made again for every process that is played."""
 
-    def __init__(self, folder: Path, *, batch_size=4, dropout=0.0, flip=0.0, optimiser="sgd", figures=None, **settings):
+    def __init__(self, folder: Path, *, batch_size=4, dropout=0.0, flip=0.0, optimising=None, figures=None, **settings):
         rng = np.random.default_rng(1)
         table = LabelTable(
             folder,
@@ -68,11 +58,10 @@ class Run:
         self.batches = FeatureBatches(views, table, batch_size=batch_size, seed=7, chances=(1 - flip, flip))
         self.module = make_module(dropout)
         self.task = SupervisedTask(self.module, create_loss("bce"))
-        self.optimiser = create_optimiser(
-            self.module, name=optimiser, learning_rate=0.05, weight_decay=0.01, momentum=0.9
-        )
-        self.settings = dataclasses.replace(SETTINGS, **settings)
-        self.store = CheckpointStore(folder, str(self.settings))
+        self.optimising = dataclasses.replace(OPTIMISING, **(optimising or {}))
+        self.optimiser = create_optimiser(self.module, self.optimising)
+        self.training = dataclasses.replace(TRAINING, **settings)
+        self.store = CheckpointStore(folder, str((self.training, self.optimising)))
         self.stop = StopRequest()
         self.figures = iter(figures) if figures is not None else None
         self.validated: list[dict[str, torch.Tensor]] = []
@@ -94,12 +83,11 @@ class Run:
                 self.task,
                 self.batches,
                 self.optimiser,
-                self.settings,
+                self.training,
+                self.optimising,
                 validate=self.validate,
                 store=self.store,
-                log=log,
-                stop=self.stop,
-                device=CPU,
+                context=RunContext(self.folder, CPU, self.folder, self.stop, log),
             )
 
 
@@ -114,7 +102,7 @@ def differ(ours, theirs) -> bool:
 
 
 def test_the_loop_does_what_a_plain_loop_does(tmp_path):
-    run = Run(tmp_path, schedule="constant", warmup=0.0)
+    run = Run(tmp_path, optimising={"schedule": "constant", "warmup": 0.0})
     run.fit()
     module = make_module()
     optimiser = torch.optim.SGD(module.parameters(), lr=0.05, momentum=0.9, nesterov=True)
@@ -140,6 +128,49 @@ def test_history_tells_loss_rate_time_and_figures_of_every_epoch(tmp_path):
     assert history[-1]["learning_rate"] == pytest.approx(0.05 / 1e4)
 
 
+class TwoTerms:
+    """A task whose loss has two terms, which differ from batch to batch."""
+
+    def __init__(self, run) -> None:
+        self.task = run.task
+
+    def __call__(self, batch):
+        supervised = self.task(batch)["loss"]
+        distance = batch.inputs[0].square().mean()
+        return {"loss": supervised + distance, "supervised": supervised, "distance": distance}
+
+
+def test_every_term_of_a_task_is_averaged_over_the_images_of_an_epoch_and_logged(tmp_path):
+    runs = Run(tmp_path / "whole", batch_size=26), Run(tmp_path / "micro", batch_size=4, accumulate=7)
+    histories = []
+    for run in runs:
+        run.task = TwoTerms(run)
+        histories.append(run.fit())
+    for whole, micro in zip(*histories, strict=True):
+        assert whole["loss"] == pytest.approx(whole["supervised"] + whole["distance"], rel=1e-5)
+        for name in ("loss", "supervised", "distance"):
+            assert micro[name] == pytest.approx(whole[name], rel=1e-4)
+    features = runs[0].batches.views[0].gather(np.arange(COUNT))[0]
+    assert histories[0][0]["distance"] == pytest.approx(float(np.square(features).mean()), rel=1e-5)
+    lines = [json.loads(line) for line in (tmp_path / "micro" / "log.jsonl").read_text().splitlines()]
+    assert [line["distance"] for line in lines] == [row["distance"] for row in histories[1]]
+
+
+def test_the_terms_of_an_epoch_that_was_stopped_halfway_continue_bit_for_bit(tmp_path):
+    whole = Run(tmp_path / "whole", epochs=1)
+    whole.task = TwoTerms(whole)
+    (expected,) = whole.fit()
+    for _ in range(len(whole.batches)):
+        run = Run(tmp_path / "stopped", epochs=1)
+        run.task, run.stop.signal_number = TwoTerms(run), signal.SIGTERM  # it stops after one step
+        with pytest.raises(Interrupted):
+            run.fit()
+    again = Run(tmp_path / "stopped", epochs=1)
+    again.task = TwoTerms(again)
+    (found,) = again.fit()
+    assert {**found, "seconds": 0} == {**expected, "seconds": 0}
+
+
 def test_accumulating_two_batches_is_one_batch_twice_as_large(tmp_path):
     whole = Run(tmp_path / "whole", batch_size=8)
     parts = Run(tmp_path / "parts", batch_size=4, accumulate=2)
@@ -159,7 +190,7 @@ def test_the_images_of_an_uneven_last_group_weigh_the_same(tmp_path, accumulate)
 
 
 def test_clipping_limits_the_step_and_leaves_small_gradients_alone(tmp_path):
-    plain, loose, tight = (Run(tmp_path / str(norm), clip_norm=norm) for norm in (0.0, 1e6, 1e-3))
+    plain, loose, tight = (Run(tmp_path / str(norm), optimising={"clip_norm": norm}) for norm in (0.0, 1e6, 1e-3))
     start = plain.weights()
     for run in (plain, loose, tight):
         run.fit()
@@ -172,7 +203,7 @@ def test_clipping_limits_the_step_and_leaves_small_gradients_alone(tmp_path):
 
 
 def test_a_clipped_gradient_has_the_norm_that_was_set(tmp_path):
-    run = Run(tmp_path, clip_norm=0.01, epochs=1)
+    run = Run(tmp_path, optimising={"clip_norm": 0.01}, epochs=1)
     norms = []
     step = run.optimiser.step
 
@@ -225,7 +256,7 @@ def test_the_checkpoint_of_a_run_that_blew_up_is_from_before(tmp_path):
     with pytest.raises(TrainingError):
         run.fit()
     state = run.store.load()
-    assert state["progress"]["epoch"] == 1
+    assert state["position"]["epoch"] == 1
     assert all(torch.isfinite(value).all() for value in state["module"].values())
 
 
@@ -253,7 +284,7 @@ def test_without_patience_no_run_stops_early(tmp_path):
     assert len(Run(tmp_path, epochs=5, figures=[5.0, 4.0, 3.0, 2.0, 1.0]).fit()) == 5
 
 
-def test_a_run_that_stopped_early_does_not_go_on_when_resumed(tmp_path):
+def test_a_run_that_stopped_early_does_not_continue_when_resumed(tmp_path):
     choices = {"epochs": 10, "patience": 1, "select": "best"}
     first = Run(tmp_path, figures=[3.0, 2.0], **choices)
     first.fit()
@@ -273,11 +304,12 @@ def test_the_average_is_what_is_scored_and_left(tmp_path):
     assert_equal(state["average"]["shadow"], averaged.weights())
 
 
-class Killed(Exception):  # noqa: N818  it is no fault
+class Killed(Exception):  # noqa: N818  it is not an error
     """Stands for a process that ends in the middle of a step."""
 
 
-HARD = {"epochs": 3, "dropout": 0.4, "flip": 0.5, "ema": 0.8, "accumulate": 2, "optimiser": "adamw", "clip_norm": 1.0}
+ADAMW = {"name": "adamw", "clip_norm": 1.0}
+HARD = {"epochs": 3, "dropout": 0.4, "flip": 0.5, "ema": 0.8, "accumulate": 2, "optimising": ADAMW}
 STEPS_PER_EPOCH = 4  # 26 images, batches of 4, two at a time
 
 
@@ -316,8 +348,8 @@ def test_a_run_that_was_asked_to_stop_at_any_step_continues_bit_for_bit(tmp_path
     with pytest.raises(Interrupted) as caught:
         run.fit()
     assert caught.value.exit_code == 143
-    progress = run.store.load()["progress"]
-    assert progress["epoch"] * STEPS_PER_EPOCH + progress["step"] == step
+    position = run.store.load()["position"]
+    assert position["epoch"] * STEPS_PER_EPOCH + position["step"] == step
     assert_continued(Run(tmp_path, select=select, **HARD), uninterrupted, select)
 
 
@@ -380,19 +412,26 @@ def test_dropout_is_not_the_same_in_every_step(tmp_path):
     assert len({mask.numpy().tobytes() for mask in masks}) > len(masks) / 2
 
 
-def test_another_recipe_is_not_taken_up(tmp_path):
+def test_the_checkpoint_of_another_recipe_is_refused(tmp_path):
     run = Run(tmp_path, epochs=1)
     run.fit()
     with pytest.raises(CheckpointError, match="another recipe"):
         Run(tmp_path, epochs=2).fit()
 
 
+def test_a_checkpoint_of_an_older_version_is_refused_with_what_to_do(tmp_path):
+    run = Run(tmp_path, epochs=1)
+    run.store.save({"module": run.weights(), "progress": {"epoch": 0}})
+    with pytest.raises(CheckpointError, match=r"older version.*Delete the run's folder 'checkpoint'"):
+        run.fit()
+
+
 def test_a_checkpoint_is_written_when_its_time_has_come(tmp_path):
     run = Run(tmp_path, epochs=1, checkpoint_minutes=0.0)
     saved = []
-    run.store.save = lambda state: saved.append(dict(state["progress"]))  # type: ignore[method-assign]
+    run.store.save = lambda state: saved.append(dict(state["position"]))  # type: ignore[method-assign]
     run.fit()
-    assert [progress["step"] for progress in saved] == [1, 2, 3, 4, 5, 6, 7, 0]
+    assert [position["step"] for position in saved] == [1, 2, 3, 4, 5, 6, 7, 0]
     rare = Run(tmp_path / "rare", epochs=2)
     counted = []
     rare.store.save = lambda state: counted.append(state)  # type: ignore[method-assign]
@@ -405,8 +444,8 @@ def test_a_step_whose_images_are_all_unreadable_changes_nothing(tmp_path):
     epoch = run.batches.epoch
 
     def without_second(number, start=0):
-        for place, batch in enumerate(epoch(number, start)):
-            gone = place == 1
+        for index, batch in enumerate(epoch(number, start)):
+            gone = index == 1
             yield dataclasses.replace(
                 batch,
                 inputs=tuple(value[:0] if gone else value for value in batch.inputs),

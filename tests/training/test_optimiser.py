@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from tagloom.recipe.parts import OptimiserSettings
 from tagloom.training.optimiser import WeightAverage, create_optimiser, learning_rate_at, set_learning_rate
 
 
@@ -21,7 +22,7 @@ class Network(nn.Module):
 
 def create(module: nn.Module, **changes: object) -> torch.optim.Optimizer:
     choices = {"name": "adamw", "learning_rate": 0.1, "weight_decay": 0.3, "momentum": 0.8, "backbone_factor": 0.5}
-    return create_optimiser(module, **(choices | changes))  # type: ignore[arg-type]
+    return create_optimiser(module, OptimiserSettings(**(choices | changes)))  # type: ignore[arg-type]
 
 
 def group_of(optimiser: torch.optim.Optimizer, parameter: nn.Parameter) -> dict[str, object]:

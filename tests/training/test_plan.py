@@ -1,5 +1,6 @@
 """A run's plan is kept in its folder, so that resuming needs nothing else."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,12 +8,13 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from tagloom.data import load_table
 from tagloom.data.table import LabelTable
 from tagloom.errors import RecipeError, TagloomError
 from tagloom.recipe import Recipe, override, recipe_from_dict
+from tagloom.training.checkpoint import run_identity
 from tagloom.training.plan import RUN_FILE, RunPlan, check_options
-from tagloom.training.run import _identity
-from tagloom.training.tables import Tables
+from tagloom.training.tables import Tables, load_tables
 
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
@@ -38,11 +40,25 @@ def test_a_plan_with_relative_paths_is_the_same_run_when_it_is_read_back(tmp_pat
     plan.write(tmp_path / "out")
     table = LabelTable(tmp_path, ["a.jpg"], ("dog",), csr_array(np.array([[True]])))
     tables = Tables(table, np.zeros(1, np.bool_), None)
-    before = _identity(plan, tables)
+    before = run_identity(plan, tables)
     monkeypatch.chdir(tmp_path / "out")
     again = RunPlan.read(tmp_path / "out")
-    assert _identity(again, tables) == before
-    assert _identity(replace(again, start=None), tables) != before
+    assert run_identity(again, tables) == before
+    assert run_identity(replace(again, start=None), tables) != before
+
+
+def test_a_table_that_the_caller_has_read_is_taken_and_is_not_part_of_the_plan(tmp_path):
+    (tmp_path / "a.csv").write_text("image,labels\na.jpg,dog\nb.jpg,cat\n")
+    table = load_table(tmp_path / "a.csv")
+    recipe = recipe_from_dict({"data": {"holdout": 0.0}, "training": {"select": "last"}})
+    plan = RunPlan(str(tmp_path / "a.csv"), None, recipe)
+    holding = replace(plan, table=table, classes=("dog",))
+    assert holding == replace(plan, classes=("dog",))
+    holding.write(tmp_path)
+    assert RunPlan.read(tmp_path) == holding
+    assert "table" not in json.loads((tmp_path / RUN_FILE).read_text())
+    (tmp_path / "a.csv").unlink()
+    assert load_tables(holding).table.classes == ("dog",)
 
 
 def test_a_plan_appears_whole_or_not_at_all(tmp_path):

@@ -23,12 +23,15 @@ from tagloom.predict.tagger import load
 from tagloom.recipe import recipe_from_dict
 from tagloom.scoring.calibration import to_scores
 from tagloom.tagger.spec import read_spec
+from tagloom.training import finish as finish_module
 from tagloom.training import run as run_module
-from tagloom.training.checkpoint import CheckpointError
-from tagloom.training.features import prepare as parts_module
-from tagloom.training.features.batches import ImageBatches
+from tagloom.training import tables as tables_module
+from tagloom.training.checkpoint import CheckpointError, run_identity
+from tagloom.training.features import prepare as prepare_module
+from tagloom.training.features.feature_batches import FeatureBatches
+from tagloom.training.features.picture_batches import PictureBatches
 from tagloom.training.plan import RUN_FILE, RunPlan
-from tagloom.training.run import _identity, train
+from tagloom.training.run import train
 from tagloom.training.signals import StopRequest
 from tagloom.training.tables import Tables
 
@@ -41,7 +44,7 @@ TINY = {
 """A small network that is trained whole, on pictures."""
 
 
-class Reached(Exception):  # noqa: N818  it is no fault
+class Reached(Exception):  # noqa: N818  it is not an error
     """The loop was reached: all that comes before the first epoch is done."""
 
 
@@ -49,21 +52,17 @@ class Reached(Exception):  # noqa: N818  it is no fault
 def at_the_loop(monkeypatch):
     """Stop every training where its loop would begin, and give what the loop was handed."""
     handed: dict[str, Any] = {}
-    real = {name: getattr(run_module, name) for name in ("cached_parts", "image_parts")}
+    real = run_module.make_batches
 
-    def noting(name):
-        def make(*arguments, **options):
-            handed["parts"] = real[name](*arguments, **options)
-            return handed["parts"]
-
-        return make
+    def noting(*arguments):
+        handed["run"] = real(*arguments)
+        return handed["run"]
 
     def fit(module, task, batches, *arguments, **options):
         handed.update(module=module, task=task, batches=batches, **options)
         raise Reached
 
-    for name in real:
-        monkeypatch.setattr(run_module, name, noting(name))
+    monkeypatch.setattr(run_module, "make_batches", noting)
     monkeypatch.setattr(run_module, "fit", fit)
     return handed
 
@@ -71,7 +70,7 @@ def at_the_loop(monkeypatch):
 @pytest.fixture
 def no_export(monkeypatch):
     """Leave out model.onnx: writing it takes seconds, and it has its own tests."""
-    monkeypatch.setattr(run_module, "export_onnx", lambda *arguments, **options: 0.0)
+    monkeypatch.setattr(finish_module, "export_onnx", lambda *arguments, **options: 0.0)
 
 
 @pytest.fixture
@@ -131,6 +130,33 @@ def test_the_log_holds_an_epoch_a_line_and_the_final_figures(finished_run):
     assert [line["epoch"] for line in events(finished_run, "epoch")] == [1, 2, 3, 4]
     (finish,) = events(finished_run, "finish")
     assert finish["validation"] == read_spec(finished_run).metrics["validation"]["mAP"]
+
+
+def test_the_result_says_where_the_tagger_is_and_the_table_is_read_once(scenes, tmp_path, no_export, monkeypatch):
+    read: list[str] = []
+
+    def noting(path, **options):
+        read.append(str(path))
+        return load_table(path, **options)
+
+    monkeypatch.setattr(tables_module, "load_table", noting)
+    plan = plan_for(scenes, TINY)
+    result = train(plan, tmp_path / "run", cache_folder=tmp_path)
+    assert result.folder == tmp_path / "run"
+    assert read == [plan.data, plan.val]
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_without_a_terminal_a_run_says_which_stage_it_is_in(scenes, feature_cache, quick, tmp_path, cached):
+    quick["training"] |= {"cache_features": cached, "workers": 0, "epochs": 2}
+    console = Console(file=io.StringIO(), width=200)
+    train(plan_for(scenes, quick), tmp_path / "run", cache_folder=feature_cache, console=console)
+    lines = iter(console.file.getvalue().splitlines())
+    expected = ["reading training images: ", "reading validation images: ", "training steps: 0 of ",
+                "scoring validation images: ", "epoch   1  loss ", "epoch   2  loss ", "scoring held-out images: ",
+                "writing model.onnx"]  # fmt: skip
+    for start in expected:
+        assert any(line.startswith(start) for line in lines), start
 
 
 def test_training_learns(finished_run, scenes):
@@ -223,14 +249,14 @@ def test_augmented_views_are_extracted_once_and_learned_from(scenes, feature_cac
     assert set(seen.tolist()) == {0, 1, 2}
 
 
-def test_images_held_aside_are_never_trained_on(scenes, feature_cache, quick, tmp_path, at_the_loop):
+def test_images_held_out_are_never_trained_on(scenes, feature_cache, quick, tmp_path, at_the_loop):
     with pytest.raises(Reached):
         train(plan_for(scenes, quick), tmp_path / "run", cache_folder=feature_cache)
-    parts = at_the_loop["parts"]
-    learned, held = parts.train.labels.table.images, parts.held.labels.table.images
+    batches = at_the_loop["run"]
+    learned, held = batches.learn.labels.table.images, batches.held_out.labels.table.images
     assert len(learned) + len(held) == 60
     assert not set(learned) & set(held)
-    assert set(parts.val.labels.table.images).isdisjoint(learned)
+    assert set(batches.val.labels.table.images).isdisjoint(learned)
 
 
 def test_the_features_of_each_part_belong_to_its_images(
@@ -239,9 +265,9 @@ def test_the_features_of_each_part_belong_to_its_images(
     with pytest.raises(Reached):
         train(plan_for(scenes, quick), tmp_path / "run", cache_folder=feature_cache)
     network = load(finished_run, device="cpu")
-    for part in (at_the_loop["parts"].train, at_the_loop["parts"].held, at_the_loop["parts"].val):
+    for part in (at_the_loop["run"].learn, at_the_loop["run"].held_out, at_the_loop["run"].val):
         table = part.labels.table
-        whole = parts_module.FeatureBatches(part.views[:1], table, batch_size=64, seed=0)
+        whole = FeatureBatches(part.views[:1], table, batch_size=64, seed=0)
         (batch,) = whole.in_order()
         np.testing.assert_array_equal(batch.targets.numpy(), table.targets(slice(None)))
         state = load_file(finished_run / "model.safetensors")
@@ -313,8 +339,8 @@ def test_one_broken_image_in_sixty_is_left_out_wherever_it_lies(
     (broken,) = break_images(photos, 1, start)
     with pytest.raises(Reached):
         train(plan_for(photos, quick), tmp_path / "run", cache_folder=feature_cache)
-    parts = at_the_loop["parts"]
-    used = [*parts.train.labels.table.images, *parts.held.labels.table.images]
+    batches = at_the_loop["run"]
+    used = [*batches.learn.labels.table.images, *batches.held_out.labels.table.images]
     assert len(used) == 59
     assert f"images/{broken.name}" not in used
     with (tmp_path / "run" / "broken.csv").open(newline="") as file:
@@ -363,14 +389,14 @@ def test_images_that_are_all_missing_are_a_clear_error(photos, quick, tmp_path, 
         train(plan_for(photos, quick), tmp_path / "run", cache_folder=tmp_path / "cache")
 
 
-def test_images_that_vanish_while_training_are_passed_over_and_told(photos, tmp_path, no_export, monkeypatch):
-    real = ImageBatches.epoch
+def test_images_that_vanish_during_training_are_skipped_and_named(photos, tmp_path, no_export, monkeypatch):
+    real = PictureBatches.epoch
 
     def vanishing(self, epoch, start=0):
         self.paths[0].unlink(missing_ok=True)
         return real(self, epoch, start)
 
-    monkeypatch.setattr(ImageBatches, "epoch", vanishing)
+    monkeypatch.setattr(PictureBatches, "epoch", vanishing)
     train(plan_for(photos, TINY), tmp_path / "run", cache_folder=tmp_path / "cache")
     (told,) = events(tmp_path / "run", "skipped")
     assert len(told["images"]) == 1
@@ -399,7 +425,7 @@ def test_choosing_an_epoch_needs_images_to_choose_on(scenes, quick, tmp_path, tr
         train(plan_for(scenes, quick, val=False), tmp_path / "run", cache_folder=tmp_path)
 
 
-def test_without_images_held_aside_thresholds_stay_at_a_half(scenes, feature_cache, quick, tmp_path, no_export):
+def test_without_images_held_out_thresholds_stay_at_a_half(scenes, feature_cache, quick, tmp_path, no_export):
     quick["data"]["holdout"] = 0.0
     quick["training"]["epochs"] = 1
     result = train(plan_for(scenes, quick, val=False), tmp_path / "run", cache_folder=feature_cache)
@@ -429,7 +455,7 @@ def test_a_network_without_an_onnx_form_still_becomes_a_tagger(scenes, tmp_path,
     def impossible(*arguments, **options):
         raise TaggerError("the network could not be exported to ONNX (unheard of).")
 
-    monkeypatch.setattr(run_module, "export_onnx", impossible)
+    monkeypatch.setattr(finish_module, "export_onnx", impossible)
     train(plan_for(scenes, TINY), tmp_path / "run", cache_folder=tmp_path)
     assert not (tmp_path / "run" / "model.onnx").exists()
     assert "unheard of" in events(tmp_path / "run", "export")[0]["problem"]
@@ -452,15 +478,15 @@ def begun(scenes, tmp_path, monkeypatch) -> Path:
     """A run that was asked to stop after its first step."""
     monkeypatch.setattr(StopRequest, "requested", property(lambda self: True))
     monkeypatch.setattr(StopRequest, "leave_if_requested", lambda self: (_ for _ in ()).throw(Reached))
-    monkeypatch.setattr(parts_module, "_unreadable", lambda *arguments: [])
+    monkeypatch.setattr(prepare_module, "_unreadable", lambda *arguments: [])
     with pytest.raises(Reached):
         train(plan_for(scenes, TINY), tmp_path / "begun", cache_folder=tmp_path / "cache")
     monkeypatch.undo()
     return tmp_path / "begun"
 
 
-def test_a_run_that_was_begun_is_not_begun_anew_by_mistake(begun, scenes, tmp_path):
-    with pytest.raises(TagloomError, match=r"holds a run that was begun.*--resume"):
+def test_a_run_that_was_started_is_not_started_again_by_mistake(begun, scenes, tmp_path):
+    with pytest.raises(TagloomError, match=r"holds a run that was started.*--resume"):
         train(plan_for(scenes, TINY), begun, cache_folder=tmp_path / "cache")
 
 
@@ -486,15 +512,15 @@ def test_a_run_is_named_by_its_unknown_labels_too(tmp_path):
         path = tmp_path / f"{number}.csv"
         path.write_text(f"image,cat,dog\na.jpg,1,{mark}\nb.jpg,0,1\n")
         tables.append(load_table(path))
-    plan, aside = RunPlan("x", None, recipe_from_dict({})), np.zeros(2, bool)
-    assert len({_identity(plan, Tables(table, aside, None)) for table in tables}) == 3
-    one, other = (_identity(plan, Tables(tables[0], aside, val)) for val in tables[:2])
+    plan, held_out = RunPlan("x", None, recipe_from_dict({})), np.zeros(2, bool)
+    assert len({run_identity(plan, Tables(table, held_out, None)) for table in tables}) == 3
+    one, other = (run_identity(plan, Tables(tables[0], held_out, val)) for val in tables[:2])
     assert one != other
 
 
-def test_a_place_that_is_no_folder_is_refused(scenes, quick, tmp_path):
+def test_a_path_that_is_no_folder_is_refused(scenes, quick, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(TagloomError, match="cannot be made"):
+    with pytest.raises(TagloomError, match="cannot be created"):
         train(plan_for(scenes, quick), tmp_path / "file" / "run", cache_folder=tmp_path)
 
 
@@ -506,7 +532,7 @@ def calibrated(kind: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["shared", "per-class"])
-def test_scores_are_calibrated_on_the_images_held_aside_before_thresholds_are_chosen(scenes, tmp_path, no_export, kind):
+def test_scores_are_calibrated_on_the_images_held_out_before_thresholds_are_chosen(scenes, tmp_path, no_export, kind):
     out = tmp_path / "run"
     train(plan_for(scenes, calibrated(kind)), out, cache_folder=tmp_path)
     spec = read_spec(out)
@@ -525,7 +551,7 @@ def test_scores_are_calibrated_on_the_images_held_aside_before_thresholds_are_ch
     assert "calibrated" in (out / "README.md").read_text()
 
 
-def test_without_images_held_aside_nothing_is_calibrated(scenes, tmp_path, no_export):
+def test_without_images_held_out_nothing_is_calibrated(scenes, tmp_path, no_export):
     out = tmp_path / "run"
     console = Console(file=io.StringIO(), width=200)
     content = calibrated("shared") | {"data": {"holdout": 0.0}}

@@ -1,4 +1,4 @@
-"""What a plan leaves of its tables, and which images are held aside."""
+"""What a plan selects from its tables, and which images are held out."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
 from tagloom.recipe import recipe_from_dict
 from tagloom.training.plan import RunPlan
-from tagloom.training.tables import focus, hold_aside, load_tables
+from tagloom.training.tables import focus, hold_out, load_tables
 
 RECIPE = recipe_from_dict({"data": {"holdout": 0.25}})
 
@@ -43,24 +43,24 @@ def test_unknown_labels_stay_unknown_in_focus(table):
     np.testing.assert_array_equal(left.known(slice(None)), half.known(rows)[:, [3, 0]])
 
 
-def test_a_teacher_holds_aside_what_its_student_holds_aside(scenes):
+def test_a_teacher_holds_out_what_its_student_holds_out(scenes):
     student = RunPlan(str(scenes / "train.csv"), str(scenes / "val.csv"), RECIPE)
     whole = load_tables(student)
-    aside = {whole.table.images[row] for row in np.flatnonzero(whole.aside)}
-    assert len(aside) == 15
+    student_rows = {whole.table.images[row] for row in np.flatnonzero(whole.held_out)}
+    assert len(student_rows) == 15
     for classes in (whole.table.classes[:8], whole.table.classes[8:]):
         for images in ("all", "with-labels"):
             part = load_tables(RunPlan(student.data, student.val, RECIPE, classes=classes, images=images))
-            held = {part.table.images[row] for row in np.flatnonzero(part.aside)}
-            assert held == aside & set(part.table.images)
+            held = {part.table.images[row] for row in np.flatnonzero(part.held_out)}
+            assert held == student_rows & set(part.table.images)
             assert part.table.classes == part.val.classes == classes
 
 
-def test_nothing_is_held_aside_where_it_would_have_no_label(table):
-    assert hold_aside(table, RECIPE).sum() == 10
+def test_nothing_is_held_out_where_it_would_have_no_label(table):
+    assert hold_out(table, RECIPE).sum() == 10
     rare = LabelTable(Path("photos"), table.images, ("a",), csr_array(np.arange(40)[:, None] == 7))
-    assert not hold_aside(rare, RECIPE).any()
-    assert not hold_aside(table, recipe_from_dict({"data": {"holdout": 0.0}})).any()
+    assert not hold_out(rare, RECIPE).any()
+    assert not hold_out(table, recipe_from_dict({"data": {"holdout": 0.0}})).any()
 
 
 def test_classes_without_an_image_to_learn_from_are_named(tmp_path):

@@ -1,4 +1,4 @@
-"""Training heads of words: what is refused, what is written, and that any head of words goes all the way."""
+"""Training heads with words: what is refused, what is written, and that any such head becomes a tagger."""
 
 import copy
 
@@ -91,7 +91,7 @@ def test_augmentations_are_refused_where_they_cannot_be(glove, scenes, tmp_path,
     def refuse(*_arguments: object, **_options: object) -> None:
         raise AssertionError("pictures were read before the head was found unfit")
 
-    monkeypatch.setattr(run_module, "cached_parts", refuse)
+    monkeypatch.setattr(run_module, "make_batches", refuse)
     both = {"query_noise": 0.1, "random_queries": 2}
     for head, options in (
         ("ml-decoder-words-grouped", {"readout": "group"}),
@@ -111,7 +111,7 @@ def test_augmentations_are_refused_where_they_cannot_be(glove, scenes, tmp_path,
     plan = RunPlan(
         str(scenes / "train.csv"), None, recipe_of(glove, "ml-decoder-words", both), distill=Distillation(1, k=2)
     )
-    with pytest.raises(RecipeError, match="teachers have nothing to say"):
+    with pytest.raises(RecipeError, match="teachers cannot score augmented words"):
         distill(plan, tmp_path / "student", cache_folder=tmp_path / "cache")
 
 

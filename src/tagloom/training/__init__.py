@@ -1,1 +1,1 @@
-"""One loop for every task, features kept once, checkpoints that continue bit for bit."""
+"""Training: from a plan to a tagger folder. `run` tells the story; `distill` trains teachers and then a student."""

@@ -1,6 +1,9 @@
 """Checkpoints: everything a run needs to continue as if it had never stopped."""
 
+import hashlib
+import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +11,30 @@ import torch
 
 from tagloom.errors import TagloomError
 from tagloom.files import whole_file
+from tagloom.training.plan import RunPlan
+from tagloom.training.tables import Tables
 from tagloom.wording import first_line
 
 CHECKPOINT_FOLDER = "checkpoint"
 NEWEST_FILE = "last.pt"
 BEST_FILE = "best.pt"
-_BEGIN_ANEW = "Delete its folder to train from the beginning."
+_START_AGAIN = "Delete its folder to train from the beginning."
 
 
 class CheckpointError(TagloomError):
-    """A checkpoint cannot be written, read, or does not belong to this run."""
+    """A checkpoint cannot be written or read, or does not belong to this run."""
+
+
+def run_identity(plan: RunPlan, tables: Tables) -> str:
+    """Name a run by everything that decides its result, so that no other run resumes from its checkpoints."""
+    plan = plan.placed()  # as it is read back when the run is resumed
+    distill = None if plan.distill is None else asdict(plan.distill)
+    choices = [plan.recipe.to_dict(), plan.start or "", plan.classes, plan.images, distill]
+    digest = hashlib.blake2b(json.dumps(choices, sort_keys=True).encode(), digest_size=16)
+    digest.update(tables.held_out.tobytes())
+    for table in [tables.table] if tables.val is None else [tables.table, tables.val]:
+        digest.update(table.fingerprint().encode())
+    return digest.hexdigest()
 
 
 class CheckpointStore:
@@ -31,11 +48,11 @@ class CheckpointStore:
         self.identity = identity
 
     def save(self, state: dict[str, Any]) -> None:
-        """Write the state of a run; an older checkpoint stays until the new one is whole on disk."""
+        """Write the state of a run; the checkpoint before stays until the new one is complete on disk."""
         self._write(NEWEST_FILE, {**state, "identity": self.identity})
 
     def load(self) -> dict[str, Any] | None:
-        """Read the newest checkpoint, or None when the run has none yet."""
+        """Read the newest checkpoint; None if the run has none yet."""
         state = self._read(NEWEST_FILE)
         if state is not None and state.get("identity") != self.identity:
             raise CheckpointError(
@@ -49,11 +66,11 @@ class CheckpointStore:
         self._write(BEST_FILE, weights)
 
     def load_best(self) -> dict[str, Any] | None:
-        """Read the weights of the best epoch."""
+        """Read the weights of the best epoch; None if there are none yet."""
         return self._read(BEST_FILE)
 
     def remove(self) -> None:
-        """Delete the checkpoints of a finished run; its tagger folder holds what is needed."""
+        """Delete the checkpoints of a finished run; the tagger folder holds all that is needed."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
@@ -64,7 +81,7 @@ class CheckpointStore:
         except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
             raise CheckpointError(
                 f"{self.folder / name}: could not be written ({error}). The checkpoint before it is untouched: "
-                "make room on the disk and go on with --resume."
+                "make room on the disk and continue with --resume."
             ) from error
 
     def _read(self, name: str) -> dict[str, Any] | None:
@@ -73,8 +90,8 @@ class CheckpointStore:
             return None
         try:
             content = torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:  # a damaged file may fail in any way, and all mean the same
-            raise CheckpointError(f"{path}: cannot be read ({first_line(error)}). {_BEGIN_ANEW}") from error
+        except Exception as error:  # a damaged file may fail in any way
+            raise CheckpointError(f"{path}: cannot be read ({first_line(error)}). {_START_AGAIN}") from error
         if not isinstance(content, dict):
-            raise CheckpointError(f"{path}: is no checkpoint of a run. {_BEGIN_ANEW}")
+            raise CheckpointError(f"{path}: is not a checkpoint of a run. {_START_AGAIN}")
         return content

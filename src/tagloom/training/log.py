@@ -1,17 +1,23 @@
-"""What a run tells: progress on the terminal, a JSON-lines log, and TensorBoard when asked."""
+"""What a run reports: progress on the console, a JSON-lines log, and TensorBoard on request."""
 
 import json
+import os
+import socket
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from rich.console import Console
 
+import tagloom
 from tagloom.errors import MissingExtraError
-from tagloom.progress import ProgressDisplay
+from tagloom.progress import ProgressDisplay, progress_line
 
 LOG_FILE = "log.jsonl"
+# Not printed after an epoch. F1 depends on thresholds, which are chosen after the last epoch.
+_UNPRINTED = ("epoch", "learning_rate", "CF1", "OF1")
 
 
 class RunLog:
@@ -19,14 +25,23 @@ class RunLog:
 
     Args:
         folder: The run's folder.
-        console: Where progress is shown; None for silence.
+        console: Where to show progress; None for silence.
         tensorboard: Also write TensorBoard events.
+        clock: Gives the time in seconds for progress; tests pass their own.
     """
 
-    def __init__(self, folder: Path, console: Console | None = None, tensorboard: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        console: Console | None = None,
+        tensorboard: bool = False,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._path = folder / LOG_FILE
         self._console = console
-        self._display = ProgressDisplay(console)
+        self._display = ProgressDisplay(console, clock=clock)
+        self._announced: set[str] = set()
         self._steps = self._steps_done = 0
         self._board = _tensorboard_writer(folder) if tensorboard else None
 
@@ -41,6 +56,11 @@ class RunLog:
         if self._board:
             self._board.close()
 
+    def start(self, **fields: Any) -> None:
+        """Log that a run starts, or continues, and on which machine."""
+        here = {"host": socket.gethostname(), "process": os.getpid(), "version": tagloom.__version__}
+        self.event("start", **fields, **here)
+
     def event(self, kind: str, **fields: Any) -> None:
         """Append one line to the log."""
         line = json.dumps({"event": kind, "time": round(time.time(), 3), **fields}, ensure_ascii=False)
@@ -52,25 +72,28 @@ class RunLog:
         if self._console is not None:
             self._console.print(text)
 
-    def work(self, description: str, done: int, total: int) -> None:
-        """Show how far some piece of work is."""
-        self._display.update(description, done, total)
+    def work(self, what: str, done: int, total: int, note: str = "") -> None:
+        """Show how far a piece of work is. Without a terminal, its first report is a line of its own."""
+        if what not in self._announced and self._console is not None and not self._console.is_terminal:
+            self._console.print(progress_line(what, done, total, seconds=0.0), markup=False, soft_wrap=True)
+        self._announced.add(what)
+        self._display.update(what, done, total, note=note)
 
     def epoch_starts(self, epoch: int, epochs: int, steps: int, done: int) -> None:
-        """Move the bar of the training to the epoch that begins."""
+        """Move the training's progress to an epoch of `steps` steps, of which `done` are done."""
         self._steps, self._steps_done = epochs * steps, epoch * steps + done
-        self._display.update("training", self._steps_done, self._steps)
+        self.work("training steps", self._steps_done, self._steps)
 
-    def step(self, epoch: int, loss: float) -> None:
-        """Move the bar by one step."""
+    def step(self, epoch: int, terms: Mapping[str, float]) -> None:
+        """Move the training's progress by one step, and show the terms of its loss."""
         self._steps_done += 1
-        self._display.update("training", self._steps_done, self._steps, note=f"epoch {epoch + 1}  loss {loss:.4g}")
+        shown = "  ".join(f"{name} {value:.4g}" for name, value in terms.items())
+        self.work("training steps", self._steps_done, self._steps, note=f"epoch {epoch + 1}  {shown}")
 
     def epoch_ends(self, row: dict[str, float]) -> None:
-        """Log an epoch's figures."""
+        """Log the terms and metrics of an epoch."""
         self.event("epoch", **row)
-        # F1 is left out here: it needs thresholds, and those are chosen after the last epoch.
-        shown = "  ".join(f"{name} {row[name]:.4g}" for name in ("loss", "top1", "mAP", "seconds") if name in row)
+        shown = "  ".join(f"{name} {value:.4g}" for name, value in row.items() if name not in _UNPRINTED)
         self.say(f"[dim]epoch {int(row['epoch']):>3}[/]  {shown}")
         if self._board:
             for name, value in row.items():

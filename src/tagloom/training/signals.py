@@ -1,4 +1,4 @@
-"""Leaving in good order: Ctrl-C and SIGTERM are noted, and the work saves before it goes."""
+"""Stopping cleanly: Ctrl-C and SIGTERM are noted, and the work saves before it leaves."""
 
 import signal
 import threading
@@ -8,7 +8,7 @@ from typing import Any
 from tagloom.errors import TagloomError
 
 
-class Interrupted(TagloomError):  # noqa: N818  it is no fault
+class Interrupted(TagloomError):  # noqa: N818  it is not an error
     """The user or the system asked to stop; everything is saved."""
 
     def __init__(self, signal_number: int) -> None:
@@ -20,9 +20,9 @@ class Interrupted(TagloomError):  # noqa: N818  it is no fault
 
 
 class StopRequest:
-    """Notes SIGINT and SIGTERM while it is entered. A second Ctrl-C breaks off at once.
+    """Notes SIGINT and SIGTERM while it is entered. A second Ctrl-C stops at once.
 
-    Outside the main thread signals cannot be caught, so there it never asks to stop.
+    Signals can be caught in the main thread only, so in any other thread it never asks to stop.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class StopRequest:
             raise Interrupted(self.signal_number)
 
     def listen(self) -> None:
-        """Catch the signals, also after somebody else put handlers of their own in our place."""
+        """Catch the signals, even if another library has replaced our handlers since."""
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before.setdefault(number, signal.signal(number, self._note))

@@ -1,4 +1,4 @@
-"""A distillation from table to student: what each teacher sees, what is kept, and how it goes on after every stop."""
+"""A distillation from table to student: what each teacher sees, what is kept, and how it continues after a stop."""
 
 import json
 import shutil
@@ -18,10 +18,11 @@ from tagloom.predict.tagger import load
 from tagloom.recipe import recipe_from_dict
 from tagloom.recipe.distillation import Distillation
 from tagloom.tagger.spec import SPEC_FILE, read_spec
+from tagloom.training.distill import asking as asking_module
 from tagloom.training.distill import local_jobs as jobs_module
-from tagloom.training.distill import run as distill_module
+from tagloom.training.distill.asking import merge_teachers
 from tagloom.training.distill.board import Board, standing_of
-from tagloom.training.distill.run import distill, merge_teachers
+from tagloom.training.distill.run import distill
 from tagloom.training.distill.teachers import PARTS_FILE, list_teachers
 from tagloom.training.loop import fit
 from tagloom.training.plan import RUN_FILE, RunPlan
@@ -75,12 +76,12 @@ def weights(folder: Path) -> bytes:
     return (folder / "model.safetensors").read_bytes()
 
 
-def unfinished_copy(student: Path, place: Path) -> Path:
+def unfinished_copy(student: Path, out: Path) -> Path:
     """The state just before the student's first step: all teachers finished."""
-    shutil.copytree(student, place)
+    shutil.copytree(student, out)
     for name in (SPEC_FILE, "model.safetensors", "README.md", "log.jsonl"):
-        (place / name).unlink()
-    return place
+        (out / name).unlink()
+    return out
 
 
 # What comes out
@@ -102,15 +103,15 @@ def test_the_student_is_a_tagger_and_so_is_every_teacher(student, scenes):
         assert not (student / "teachers" / name / "model.onnx").exists()
 
 
-def test_teachers_learn_only_from_images_with_their_classes_that_are_not_held_aside(student, scenes, plan):
+def test_teachers_learn_only_from_images_with_their_classes_that_are_not_held_out(student, scenes, plan):
     table = load_table(scenes / "train.csv")
-    aside = load_tables(plan).aside
+    held_out = load_tables(plan).held_out
     for name in NAMES:
         spec = read_spec(student / "teachers" / name)
         columns = [table.classes.index(label) for label in spec.classes]
         has = table.targets(slice(None))[:, columns].any(axis=1)
-        assert spec.data["images_learned_from"] == int((has & ~aside).sum())
-        assert spec.data["images_held_aside"] == int((has & aside).sum())
+        assert spec.data["images_learned_from"] == int((has & ~held_out).sum())
+        assert spec.data["images_held_aside"] == int((has & held_out).sum())
         assert spec.data["epochs"] == 1
 
 
@@ -140,6 +141,29 @@ def test_with_a_weight_of_nothing_the_student_is_the_plain_tagger_to_the_byte(pl
     assert weights(student) != weights(tmp_path / "plain")
 
 
+def test_both_terms_of_the_students_loss_are_logged(student):
+    for line in events(student, "epoch"):
+        assert line["loss"] == pytest.approx(line["supervised"] + line["distance"], rel=1e-5)
+        assert line["distance"] > 0
+    assert "distance" not in events(student / "teachers" / "co-1", "epoch")[0]
+
+
+def test_the_tables_are_read_once_for_the_student_and_its_teachers_plans(
+    student, plan, feature_cache, tmp_path, monkeypatch
+):
+    read: list[str] = []
+
+    def noting(path, **options):
+        read.append(str(path))
+        return load_table(path, **options)
+
+    out = unfinished_copy(student, tmp_path / "run")
+    monkeypatch.setattr("tagloom.training.tables.load_table", noting)
+    result = distill(plan, out, resume=True, cache_folder=feature_cache)
+    assert read == [plan.data, plan.val]
+    assert result.folder == out
+
+
 def test_a_heavy_weight_brings_the_student_to_its_teachers(plan, feature_cache, tmp_path):
     settings = Distillation(4, kinds=("self",), images="all", weights={"self": 0.2})
     recipe = replace(plan.recipe, training=replace(plan.recipe.training, epochs=40))
@@ -157,31 +181,30 @@ def test_a_heavy_weight_brings_the_student_to_its_teachers(plan, feature_cache, 
     assert distances[0.2] < distances[0.0] / 2
 
 
-def _plain_batches(plan: RunPlan, cache: Path, place: Path):
+def _plain_batches(plan: RunPlan, cache: Path, folder: Path):
     """The cached features of all training images, as one batch."""
-    from tagloom.training.features.prepare import cached_parts
+    from tagloom.training.context import RunContext
+    from tagloom.training.features.prepare import make_batches
     from tagloom.training.log import RunLog
-    from tagloom.training.run import first_network
+    from tagloom.training.network import first_network
 
     recipe = replace(plan.recipe, training=replace(plan.recipe.training, batch_size=64))
     tables = load_tables(plan)
-    with RunLog(place) as log, StopRequest() as stop:
-        network = first_network(plan, tables.table.classes, cache, log)
-        parts = cached_parts(
-            network, tables, recipe, cache_folder=cache, device=torch.device("cpu"), stop=stop, log=log
-        )
-    return [batch.inputs for batch in parts.train.in_order()]
+    with RunLog(folder) as log, StopRequest() as stop:
+        context = RunContext(folder, torch.device("cpu"), cache, stop, log)
+        batches = make_batches(first_network(plan, tables.table.classes, context), tables, recipe, context)
+    return [batch.inputs for batch in batches.learn.in_order()]
 
 
 def test_pictures_that_are_augmented_are_shown_to_teachers_as_the_student_sees_them(scenes, tmp_path, monkeypatch):
     asked: list[tuple[int, ...]] = []
-    real = distill_module.online
+    real = asking_module.online
 
     def noting(merged):
         logits = real(merged)
         return lambda batch: (asked.append(tuple(batch.inputs[0].shape)), logits(batch))[1]
 
-    monkeypatch.setattr(distill_module, "online", noting)
+    monkeypatch.setattr(asking_module, "online", noting)
     plan = RunPlan(str(scenes / "train.csv"), None, recipe_from_dict(TINY), export=False, distill=Distillation(1, k=2))
     distill(plan, tmp_path / "run", cache_folder=tmp_path / "cache")
     assert len(asked) == 2 * 2 * 3, "two kinds, two epochs, three batches"
@@ -199,7 +222,7 @@ def test_teachers_give_the_same_logits_from_features_and_from_pictures(student, 
     from tagloom.data.images import open_image
     from tagloom.data.transforms import prepare
 
-    rows = np.flatnonzero(~tables.aside)[:6]
+    rows = np.flatnonzero(~tables.held_out)[:6]
     pictures = np.stack([prepare(open_image(tables.table.path(row)), plan.recipe.preprocess) for row in rows])
     from_pictures = merge_teachers(group, classes, device, from_features=False)(torch.from_numpy(pictures))
     torch.testing.assert_close(from_features[:6], from_pictures, rtol=1e-3, atol=1e-3)
@@ -222,9 +245,9 @@ def test_a_finished_student_is_never_overwritten(student, plan, feature_cache):
     assert weights(student) == before
 
 
-def test_a_run_that_was_begun_is_not_begun_anew_by_mistake(student, plan, feature_cache, tmp_path):
+def test_a_run_that_was_started_is_not_started_again_by_mistake(student, plan, feature_cache, tmp_path):
     out = unfinished_copy(student, tmp_path / "run")
-    with pytest.raises(TagloomError, match=r"begun.*--resume"):
+    with pytest.raises(TagloomError, match=r"started.*--resume"):
         distill(plan, out, cache_folder=feature_cache)
 
 
@@ -385,7 +408,7 @@ def test_broken_images_are_judged_by_the_whole_table(scenes, tmp_path, recipe):
     distill(fewer, tmp_path / "again", cache_folder=tmp_path / "cache")
 
 
-def test_labels_that_share_a_softmax_cannot_be_parted(scenes, tmp_path):
+def test_labels_that_share_a_softmax_cannot_be_split(scenes, tmp_path):
     content = {"task": "single", "loss": {"name": "cross-entropy"}, "training": {"metric": "top1"}}
     plan = RunPlan(str(scenes / "train.csv"), None, recipe_from_dict(content), distill=Distillation(1))
     with pytest.raises(RecipeError, match="every label has a score of its own"):

@@ -1,4 +1,4 @@
-"""The teachers of a distillation: how labels are parted, noted and taken up, and what each teacher is trained with."""
+"""The teachers of a distillation: how labels are split, written and read, and what each teacher is trained with."""
 
 from pathlib import Path
 
@@ -16,9 +16,9 @@ from tagloom.training.distill.teachers import (
     PARTS_FILE,
     fit_recipe,
     list_teachers,
-    part_labels,
-    read_parts,
-    write_parts,
+    read_partitions,
+    split_labels,
+    write_partitions,
 )
 from tagloom.training.plan import RunPlan
 from tagloom.training.tables import Tables
@@ -36,15 +36,15 @@ def plan_with(content=None, **choices) -> RunPlan:
     return RunPlan("t.csv", None, recipe, distill=Distillation(**{"teacher_epochs": 2, "k": 3} | choices))
 
 
-def teachers_of(plan: RunPlan, table: LabelTable, parts=None, aside=None):
-    parts = parts or part_labels(table, plan.distill, 0)
-    held = np.zeros(len(table), bool) if aside is None else aside
+def teachers_of(plan: RunPlan, table: LabelTable, parts=None, held_out=None):
+    parts = parts or split_labels(table, plan.distill, 0)
+    held = np.zeros(len(table), bool) if held_out is None else held_out
     return list_teachers(plan, Tables(table, held, None), parts, Path("out"))
 
 
-def test_every_kind_parts_all_labels_in_its_own_way():
+def test_every_kind_splits_all_labels_in_its_own_way():
     table = make_table()
-    parts = part_labels(table, plan_with(kinds=("co", "dis", "random", "self")).distill, seed=4)
+    parts = split_labels(table, plan_with(kinds=("co", "dis", "random", "self")).distill, seed=4)
     assert list(parts) == ["co", "dis", "random", "self"]
     assert all(sorted(name for part in found for name in part) == list(CLASSES) for found in parts.values())
 
@@ -57,19 +57,19 @@ def test_every_kind_parts_all_labels_in_its_own_way():
     assert parts["self"] == [list(CLASSES)], "one teacher, whatever k"
 
 
-def test_parts_are_noted_and_taken_up_as_they_were_noted(tmp_path):
+def test_partitions_are_read_as_they_were_written(tmp_path):
     table = make_table()
-    assert read_parts(tmp_path, table) is None
-    parts = part_labels(table, plan_with().distill, seed=0)
-    write_parts(tmp_path, table, parts)
-    assert read_parts(tmp_path, table) == parts
+    assert read_partitions(tmp_path, table) is None
+    parts = split_labels(table, plan_with().distill, seed=0)
+    write_partitions(tmp_path, table, parts)
+    assert read_partitions(tmp_path, table) == parts
     assert {path.name for path in tmp_path.iterdir()} == {PARTS_FILE}
     with pytest.raises(TagloomError, match=r"labels of t\.csv have changed"):
-        read_parts(tmp_path, make_table(seed=1))
+        read_partitions(tmp_path, make_table(seed=1))
     for content in ("{", "[]", '{"parts": 3, "table": ""}'):
         (tmp_path / PARTS_FILE).write_text(content)
-        with pytest.raises(TagloomError, match="Delete it to part them again"):
-            read_parts(tmp_path, table)
+        with pytest.raises(TagloomError, match="Delete it to split them again"):
+            read_partitions(tmp_path, table)
 
 
 def test_a_teacher_is_an_ordinary_run_of_its_part():
@@ -98,11 +98,11 @@ def test_the_partition_of_a_plan_survives_its_file(tmp_path):
 def test_a_part_that_nobody_can_learn_names_its_classes_and_the_fix():
     labels = make_table().positive.toarray()
     labels[:, 2] = labels[:, 5] = False
-    labels[3, 5] = True  # but this image is held aside
+    labels[3, 5] = True  # but this image is held out
     table = LabelTable(Path("p"), [str(row) for row in range(80)], CLASSES, csr_array(labels), source="t.csv")
     parts = {"co": [["a", "b", "d", "e", "g", "h"], ["c", "f"]]}
     with pytest.raises(DataError, match=r"t\.csv: .*'c', 'f'.*part 2 of the co teachers.*--k 1"):
-        teachers_of(plan_with(), table, parts, aside=np.arange(80) == 3)
+        teachers_of(plan_with(), table, parts, held_out=np.arange(80) == 3)
     assert len(teachers_of(plan_with(), table, parts)) == 2
 
 

@@ -1,4 +1,4 @@
-"""What a step sees follows from seed and epoch alone: not from workers, nor from where a run was taken up."""
+"""What a step sees follows from seed and epoch alone: not from workers, nor from where a run was resumed."""
 
 import dataclasses
 import shutil
@@ -14,8 +14,10 @@ from tagloom.data.images import open_image
 from tagloom.data.table import LabelTable
 from tagloom.data.transforms import prepare
 from tagloom.recipe.pictures import Augment, Preprocess
-from tagloom.training.features.batches import FeatureBatches, ImageBatches, epoch_order
+from tagloom.training.features.batches import epoch_order
 from tagloom.training.features.cache import CachedFeatures, FeatureCache
+from tagloom.training.features.feature_batches import FeatureBatches
+from tagloom.training.features.picture_batches import PictureBatches
 
 COUNT = 23
 PREPROCESS = Preprocess(size=32)
@@ -62,9 +64,9 @@ def picture_folder(tmp_path) -> Path:
     return tmp_path
 
 
-def image_batches(folder: Path, workers: int = 0, augmentation: Augment = EVERYTHING, **options) -> ImageBatches:
+def image_batches(folder: Path, workers: int = 0, augmentation: Augment = EVERYTHING, **options) -> PictureBatches:
     choices = {"batch_size": 5, "seed": 3} | options
-    return ImageBatches(make_table(folder), PREPROCESS, augmentation, workers=workers, **choices)
+    return PictureBatches(make_table(folder), PREPROCESS, augmentation, workers=workers, **choices)
 
 
 def assert_same(ours, theirs) -> None:
@@ -208,7 +210,7 @@ def test_a_table_without_unknowns_needs_no_mask(feature_batches):
     assert all(batch.known is None for batch in feature_batches().epoch(0))
 
 
-def test_repeated_pictures_stand_side_by_side_and_each_is_augmented_anew(picture_folder):
+def test_repeated_pictures_stand_side_by_side_and_each_is_augmented_again(picture_folder):
     batches = image_batches(picture_folder, augmentation=dataclasses.replace(EVERYTHING, repeats=2), batch_size=COUNT)
     (batch,) = batches.epoch(0)
     rows = batch.rows.tolist()

@@ -23,7 +23,7 @@ def filled(folder: Path) -> tuple[FeatureCache, dict[str, list[np.ndarray]]]:
     for number, names in enumerate(["abc", "de", "fghi"]):
         arrays = features(number, len(names))
         cache.add(list(names), arrays)
-        held |= {name: [array[place] for array in arrays] for place, name in enumerate(names)}
+        held |= {name: [array[row] for array in arrays] for row, name in enumerate(names)}
     return cache, held
 
 
@@ -116,7 +116,7 @@ def test_a_full_disk_says_so_and_keeps_what_was_there(tmp_path, monkeypatch, fai
         save(path, array, **options)
 
     monkeypatch.setattr(np, "save", full)
-    with pytest.raises(TagloomError, match=r"No space left.*kept before is untouched.*TAGLOOM_CACHE"):
+    with pytest.raises(TagloomError, match=r"No space left.*written before is untouched.*TAGLOOM_CACHE"):
         cache.add(["x"], features(9, 1))
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     assert cache.missing(["x"]) == ["x"]
@@ -125,7 +125,7 @@ def test_a_full_disk_says_so_and_keeps_what_was_there(tmp_path, monkeypatch, fai
 
 def test_a_folder_that_cannot_be_made_says_so(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(TagloomError, match="features could not be kept"):
+    with pytest.raises(TagloomError, match="features could not be written"):
         FeatureCache(tmp_path / "file" / "cache").add(["x"], features(0, 1))
 
 

@@ -107,7 +107,7 @@ def test_a_file_that_moved_is_known_by_its_content(network, paths, root):
     assert run(network, moved, root).computed == 0
 
 
-def test_a_changed_image_is_computed_anew(network, paths, root):
+def test_a_changed_image_is_computed_again(network, paths, root):
     before = run(network, paths, root).features.gather(np.array([0]))[0]
     shutil.copy(paths[1], paths[0])
     paths[0].write_bytes(paths[0].read_bytes() + b"\0")  # another content, the same picture as the second one
@@ -217,7 +217,7 @@ def test_both_views_share_one_exported_network(network, paths, root):
     assert len(list((root / "extractors").iterdir())) == 1
 
 
-def test_a_damaged_exported_network_is_made_anew(network, paths, root):
+def test_a_damaged_exported_network_is_made_again(network, paths, root):
     (exported,) = (root / "extractors").iterdir()
     exported.write_bytes(b"damaged")
     found = run(network, paths[:2], root)

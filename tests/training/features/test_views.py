@@ -8,8 +8,8 @@ from tagloom.data.table import LabelTable
 from tagloom.errors import RecipeError
 from tagloom.recipe import Recipe, recipe_from_dict
 from tagloom.recipe.pictures import Augment
-from tagloom.training.features.batches import FeatureBatches
 from tagloom.training.features.cache import FeatureCache
+from tagloom.training.features.feature_batches import FeatureBatches
 from tagloom.training.features.views import MIRRORED, PLAIN, View, views_to_learn_from
 
 CROPS = Augment(flip=0.5, crop_scale=(0.4, 1.0))
@@ -23,7 +23,7 @@ def test_flipping_keeps_a_mirror_image_that_is_shown_as_often_as_asked():
     assert views_to_learn_from(Augment(flip=0.3), 0) == [(PLAIN, 0.7), (MIRRORED, 0.3)]
 
 
-def test_augmented_views_stand_beside_the_picture_and_all_are_equally_likely():
+def test_augmented_views_come_after_the_picture_and_all_are_equally_likely():
     views, chances = zip(*views_to_learn_from(CROPS, 3), strict=True)
     assert views == (PLAIN, View(CROPS, 1), View(CROPS, 2), View(CROPS, 3))
     assert chances == pytest.approx([0.25] * 4)

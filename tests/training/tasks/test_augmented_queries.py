@@ -6,8 +6,9 @@ from torch import Tensor, nn
 
 from tagloom.losses import create_loss
 from tagloom.models.heads import create_head
+from tagloom.training.features.batches import Batch
 from tagloom.training.tasks.augmented_queries import AugmentedQueriesTask, noisy
-from tagloom.training.tasks.supervised import Batch, SupervisedTask
+from tagloom.training.tasks.supervised import SupervisedTask
 
 LOSS = create_loss("asymmetric")
 WORDS = torch.randn(7, 5, generator=torch.Generator().manual_seed(0))
@@ -34,9 +35,10 @@ def task(
 def test_without_noise_and_random_queries_it_is_plain_training():
     for head in (make(), make("ml-decoder-words-grouped", groups=3)):
         plain = SupervisedTask(head.classify, LOSS)(batch())
-        ours = task(head)(batch())
-        torch.testing.assert_close(ours["loss"], plain["loss"])
-        torch.testing.assert_close(ours["logits"], plain["logits"])
+        torch.testing.assert_close(task(head)(batch()), plain)
+        logits, random = task(head).logits(batch())
+        torch.testing.assert_close(logits, head.classify(*batch().inputs))
+        assert random.shape == (4, 0)
 
 
 @pytest.mark.parametrize("present", [False, True])
@@ -68,10 +70,10 @@ def test_random_queries_of_groups_are_groups_of_random_words():
     assert sizes == [7 + 2 * 3]
 
 
-def test_noise_changes_the_words_anew_for_each_batch_by_its_amount():
+def test_noise_changes_the_words_again_for_each_batch_by_its_amount():
     head = make()
     torch.manual_seed(3)
-    first, second = (task(head, noise=0.5)(batch())["logits"] for _ in range(2))
+    first, second = (task(head, noise=0.5).logits(batch())[0] for _ in range(2))
     plain = head.classify(*batch().inputs)
     assert not torch.allclose(first, plain)
     assert not torch.allclose(first, second)
@@ -80,7 +82,7 @@ def test_noise_changes_the_words_anew_for_each_batch_by_its_amount():
     assert torch.equal(noisy(words, 0.0), words)
 
 
-def test_noise_leaves_places_without_a_word_alone():
+def test_noise_leaves_the_zeros_of_no_word_alone():
     words = torch.ones(2, 3, 4)
     words[1, 2] = 0
     changed = noisy(words, 1.0)

@@ -10,8 +10,9 @@ from scipy.sparse import csr_array
 from tagloom.data.table import LabelTable
 from tagloom.errors import TaggerError
 from tagloom.losses import create_loss
-from tagloom.training.features.batches import FeatureBatches
+from tagloom.training.features.batches import Batch
 from tagloom.training.features.cache import FeatureCache
+from tagloom.training.features.feature_batches import FeatureBatches
 from tagloom.training.tasks.distillation import (
     DistillTask,
     MergedTeachers,
@@ -23,7 +24,6 @@ from tagloom.training.tasks.distillation import (
     part_matrix,
     remember,
 )
-from tagloom.training.tasks.supervised import Batch
 
 CLASSES = ("ant", "bee", "cat", "dog", "eel")
 PARTS = {"co-1": ("dog", "ant"), "co-2": ("bee",), "co-3": ("eel", "cat")}
@@ -176,8 +176,8 @@ def test_remembered_and_online_teachers_give_the_same_loss_in_both_views(feature
 def test_a_batch_says_in_which_view_its_rows_are(feature_batches):
     plain, mirrored = (view.gather(np.arange(COUNT))[0] for view in feature_batches.views)
     for batch in feature_batches.epoch(0):
-        for place, (row, flipped) in enumerate(zip(batch.rows.tolist(), batch.view.tolist(), strict=True)):
-            np.testing.assert_array_equal(batch.inputs[0][place].numpy(), (mirrored if flipped else plain)[row])
+        for index, (row, flipped) in enumerate(zip(batch.rows.tolist(), batch.view.tolist(), strict=True)):
+            np.testing.assert_array_equal(batch.inputs[0][index].numpy(), (mirrored if flipped else plain)[row])
     assert not any(batch.view.any() for batch in feature_batches.in_order())
     assert all(batch.view.all() for batch in feature_batches.in_order(view=1))
     assert all(batch.to(torch.device("cpu")).view is not None for batch in feature_batches.epoch(0))

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from tagloom.training.features.batches import Batch
 from tagloom.training.tasks.mixed_pictures import MixedPicturesTask, mix_targets, paste
-from tagloom.training.tasks.supervised import Batch
 
 SIDE = 12
 

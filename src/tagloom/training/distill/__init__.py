@@ -1,1 +1,1 @@
-"""Distillation: teachers of parts of the labels, each an ordinary run, then one student."""
+"""Distillation: one teacher per part of the labels, each an ordinary run, then one student that learns from all."""

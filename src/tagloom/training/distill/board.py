@@ -1,4 +1,4 @@
-"""How far teachers are: read from their folders, whoever trains them, and shown as a table that moves or as lines."""
+"""How far teachers are: read from their folders, whoever trains them, and shown as a live table or as lines."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ class Standing:
     Attributes:
         state: "waiting", "training", "finished" or "failed".
         epoch: Epochs done.
-        mean_precision: mAP after the last of them, in percent; None when it is not measured.
+        mean_precision: mAP after the last of them, in percent; None where it is not measured.
     """
 
     state: str
@@ -39,7 +39,7 @@ def standing_of(teacher: Teacher) -> Standing:
     """Read from a teacher's folder how far it is."""
     try:
         lines = [json.loads(line) for line in (teacher.folder / LOG_FILE).read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError):  # not begun, or in the middle of a line
+    except (OSError, ValueError):  # not started, or in the middle of a line
         lines = []
     epochs = [line for line in lines if line.get("event") == "epoch"]
     epoch = int(epochs[-1]["epoch"]) if epochs else 0
@@ -54,7 +54,7 @@ class Board:
 
     Args:
         teachers: Whom to show.
-        console: Where; a terminal gets one table that moves, anything else a line for every change. None for silence.
+        console: Where to show it: a terminal gets one live table, anything else a line per change. None for silence.
     """
 
     def __init__(self, teachers: Sequence[Teacher], console: Console | None) -> None:
@@ -78,7 +78,7 @@ class Board:
             self._live.stop()
 
     def tell(self, errors: Mapping[str, str]) -> None:
-        """Look again, and say what is new. `errors` holds what went wrong, by teacher."""
+        """Read the folders again, and show what is new. `errors` holds what went wrong, by teacher."""
         self.failed = set(errors)
         if self._console is None or self._live:
             return

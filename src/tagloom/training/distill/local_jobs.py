@@ -1,7 +1,7 @@
-"""Training teachers on this machine: one after the other in this process, or side by side in processes of their own.
+"""Training teachers on this machine: one after the other in this process, or side by side in their own processes.
 
-`python -m tagloom.training.distill.local_jobs FOLDER DEVICE CACHE THREADS` is such a process. A teacher's
-folder holds its plan, so nothing else has to be passed to it, and its result is read from there.
+`python -m tagloom.training.distill.local_jobs FOLDER DEVICE CACHE THREADS` is such a process. The teacher's folder
+holds its plan, so nothing else has to be passed, and its result is read from there.
 """
 
 import os
@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -27,51 +28,61 @@ from tagloom.training.signals import Interrupted, StopRequest
 
 Errors = dict[str, str]
 """What went wrong, by the name of the teacher."""
-Tell = Callable[[Mapping[str, str]], None]
 _POLL_SECONDS = 0.1
-_ERROR = "teacher failed: "  # what a process says before its error, as the last of its output
+_ERROR = "teacher failed: "  # a process prints this and its error at the end of its output
+
+
+@dataclass(frozen=True)
+class JobContext:
+    """How teachers are trained, and who hears of it.
+
+    Attributes:
+        jobs: How many train side by side. With Ray, how many a machine like this one would.
+        device: As `train` takes it; locally, several GPUs are shared among the jobs.
+        cache_folder: Where features of frozen backbones are kept.
+        stop: When requested, all teachers save what they have and `Interrupted` is raised.
+        tell: Called often with the errors so far.
+    """
+
+    jobs: int
+    device: str
+    cache_folder: Path
+    stop: StopRequest
+    tell: Callable[[Mapping[str, str]], None]
 
 
 def train_teacher(folder: str, device: str, cache_folder: str, threads: int | None = None) -> None:
-    """Train the run whose plan is in a folder, or go on with it; a finished one is left as it is.
+    """Train the run whose plan is in a folder, or continue it; do nothing if it is finished.
 
     Args:
         folder: The teacher's.
         device: As `train` takes it.
         cache_folder: Where features of frozen backbones are kept.
-        threads: How many this process may use; None leaves it as it is.
+        threads: How many this process may use; None for no change.
     """
-    place = Path(folder)
-    if (place / SPEC_FILE).exists():
+    out = Path(folder)
+    if (out / SPEC_FILE).exists():
         return
     if threads is not None:
         torch.set_num_threads(threads)
-    train(RunPlan.read(place), place, resume=True, device=device, cache_folder=Path(cache_folder))
+    train(RunPlan.read(out), out, resume=True, device=device, cache_folder=Path(cache_folder))
 
 
-def train_locally(
-    teachers: Sequence[Teacher], *, jobs: int, device: str, cache_folder: Path, stop: StopRequest, tell: Tell
-) -> Errors:
-    """Train teachers on this machine; one that fails does not keep the others from training.
+def train_locally(teachers: Sequence[Teacher], context: JobContext) -> Errors:
+    """Train teachers on this machine; if one fails, the others still train.
 
     Args:
         teachers: Whom to train; their plans are in their folders.
-        jobs: How many side by side.
-        device: As `train` takes it; several GPUs are shared out among the jobs.
-        cache_folder: Where features of frozen backbones are kept.
-        stop: When requested, all save what they have and `Interrupted` is raised.
-        tell: Called often with the errors so far.
+        context: How to train them.
 
     Returns:
         What went wrong, by teacher; empty when all are finished.
     """
-    if jobs == 1:
-        return _one_by_one(teachers, device, cache_folder, stop, tell)
-    return _side_by_side(teachers, jobs, device, cache_folder, stop, tell)
+    return _one_by_one(teachers, context) if context.jobs == 1 else _side_by_side(teachers, context)
 
 
 def threads_each(jobs: int) -> int:
-    """Share this process's threads out among jobs: more threads than cores are many times slower."""
+    """Share this process's threads among jobs: more threads than cores are many times slower."""
     return max(1, torch.get_num_threads() // jobs)
 
 
@@ -84,17 +95,17 @@ def device_of(device: str, slot: int, gpus: int) -> str:
     return f"cuda:{slot % gpus}" if device in ("auto", "cuda") and gpus > 1 else device
 
 
-def _one_by_one(teachers: Sequence[Teacher], device: str, cache_folder: Path, stop: StopRequest, tell: Tell) -> Errors:
+def _one_by_one(teachers: Sequence[Teacher], context: JobContext) -> Errors:
     errors: Errors = {}
     for teacher in teachers:
-        stop.leave_if_requested()
+        context.stop.leave_if_requested()
         try:
-            train_teacher(str(teacher.folder), device, str(cache_folder))
+            train_teacher(str(teacher.folder), context.device, str(context.cache_folder))
         except Interrupted:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever befalls one teacher, the others go on
+        except Exception as error:  # noqa: BLE001 - whatever happens to one teacher, the others still train
             errors[teacher.name] = _described(error)
-        tell(errors)
+        context.tell(errors)
     return errors
 
 
@@ -104,25 +115,22 @@ class _Job(NamedTuple):
     output: IO[bytes]
 
     def end(self) -> str:
-        """Give the error that a process which has ended left, or how it ended."""
+        """Give the error that a finished process printed, or how it ended."""
         with self.output as file:
             file.seek(0)
             _, found, error = file.read().decode(errors="replace").rpartition(_ERROR)
         return error if found else f"its process ended with code {self.process.returncode} (below 0: killed)"
 
 
-def _side_by_side(
-    teachers: Sequence[Teacher], jobs: int, device: str, cache_folder: Path, stop: StopRequest, tell: Tell
-) -> Errors:
+def _side_by_side(teachers: Sequence[Teacher], context: JobContext) -> Errors:
     errors: Errors = {}
+    stop = context.stop
     waiting, running = list(teachers), dict[int, _Job]()
-    threads = threads_each(jobs)
-    gpus = torch.cuda.device_count()
     try:
         while running or (waiting and not stop.requested):
-            for slot in range(jobs):
+            for slot in range(context.jobs):
                 if waiting and slot not in running and not stop.requested:
-                    running[slot] = _start(waiting.pop(0), device_of(device, slot, gpus), cache_folder, threads)
+                    running[slot] = _start(waiting.pop(0), slot, context)
             for slot, job in list(running.items()):
                 if job.process.poll() is not None:
                     del running[slot]
@@ -131,9 +139,9 @@ def _side_by_side(
                         errors[job.teacher.name] = error
             if stop.requested:
                 _ask_to_stop(running.values())
-            tell(errors)
+            context.tell(errors)
             time.sleep(_POLL_SECONDS)
-    finally:  # a second Ctrl-C, or a fault of ours: nobody is left behind
+    finally:  # after a second Ctrl-C or an error of ours, too, no process is left behind
         _ask_to_stop(running.values())
         for job in running.values():
             job.process.wait()
@@ -142,22 +150,18 @@ def _side_by_side(
     return errors
 
 
-def _start(teacher: Teacher, device: str, cache_folder: Path, threads: int) -> _Job:
+def _start(teacher: Teacher, slot: int, context: JobContext) -> _Job:
+    """Start the process of a teacher, with its share of threads and its GPU."""
+    threads = str(threads_each(context.jobs))
+    device = device_of(context.device, slot, torch.cuda.device_count())
+    module = "tagloom.training.distill.local_jobs"
     output = tempfile.TemporaryFile()  # noqa: SIM115 - `_Job.end` closes it
     process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "tagloom.training.distill.local_jobs",
-            teacher.folder,
-            device,
-            cache_folder,
-            str(threads),
-        ],
-        stdin=subprocess.PIPE,  # never written to: when this process dies the other end sees it closed
+        [sys.executable, "-m", module, teacher.folder, device, context.cache_folder, threads],
+        stdin=subprocess.PIPE,  # never written to: when this process dies, the other end is closed
         stdout=output,
         stderr=output,
-        env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+        env={**os.environ, "OMP_NUM_THREADS": threads},
     )
     return _Job(teacher, process, output)
 
@@ -173,7 +177,7 @@ def _described(error: BaseException) -> str:
 
 
 def _leave_with_the_parent() -> None:
-    """Ask this process to stop when its parent is gone, so that no orphan trains on in a folder that is resumed."""
+    """Ask this process to stop when its parent is gone, so that no orphan trains in a folder that is resumed."""
 
     def wait() -> None:
         os.read(0, 1)
@@ -190,7 +194,7 @@ def main() -> None:
         train_teacher(folder, device, cache_folder, int(threads))
     except Interrupted as error:
         raise SystemExit(error.exit_code) from None
-    except Exception as error:  # noqa: BLE001 - the process that started this one tells it
+    except Exception as error:  # noqa: BLE001 - the process that started this one reports it
         sys.stdout.write(_ERROR + _described(error))
         raise SystemExit(2) from None
 

@@ -1,4 +1,4 @@
-"""Which teachers a distillation has: the labels parted, and a plan of an ordinary run for every part."""
+"""Which teachers a distillation has: the labels split into parts, and the plan of an ordinary run for every part."""
 
 import json
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ from tagloom.training.tables import Tables, focus, no_positive
 
 PARTS_FILE = "parts.json"
 TEACHERS_FOLDER = "teachers"
-Parts = dict[str, list[list[str]]]
-"""Class names of each part, by kind."""
+Partitions = dict[str, list[list[str]]]
+"""One partition of the classes per kind of teachers: the class names of each part."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Teacher:
 
     Attributes:
         name: Its kind and number, for example "co-1"; also the name of its folder.
-        kind: How the labels were parted.
+        kind: How the labels were split.
         folder: Where it is trained: an ordinary run, and then a tagger folder.
         plan: What it is trained with.
     """
@@ -47,9 +47,9 @@ def teacher_epochs(epochs: int) -> int:
     return max(1, round(epochs / 4))
 
 
-def part_labels(table: LabelTable, settings: Distillation, seed: int) -> Parts:
-    """Part the labels of a table, once for each kind of teachers."""
-    parts: Parts = {}
+def split_labels(table: LabelTable, settings: Distillation, seed: int) -> Partitions:
+    """Split the labels of a table into parts, once for each kind of teachers."""
+    partitions: Partitions = {}
     for kind in settings.kinds:
         if kind == "self":
             found = [list(range(len(table.classes)))]
@@ -57,88 +57,87 @@ def part_labels(table: LabelTable, settings: Distillation, seed: int) -> Parts:
             found = random_partition(len(table.classes), settings.k, seed)
         else:
             found = partition(table.positive, settings.k, cast(Kind, kind), settings.tau, seed)
-        parts[kind] = [[table.classes[label] for label in part] for part in found]
-    return parts
+        partitions[kind] = [[table.classes[column] for column in part] for part in found]
+    return partitions
 
 
-def write_parts(out: Path, table: LabelTable, parts: Parts) -> None:
-    """Note in a folder how the labels of a table are parted."""
-    content = {"table": table.fingerprint(), "parts": parts}
+def write_partitions(out: Path, table: LabelTable, partitions: Partitions) -> None:
+    """Write to a folder how the labels of a table are split."""
+    content = {"table": table.fingerprint(), "parts": partitions}
     with whole_file(out / PARTS_FILE) as partial:
         partial.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
-def read_parts(out: Path, table: LabelTable) -> Parts | None:
-    """Read how the labels of a table were parted, or None when nothing is noted yet.
+def read_partitions(out: Path, table: LabelTable) -> Partitions | None:
+    """Read how the labels of a table were split; None if nothing is written yet.
 
-    A run that is resumed takes them up and does not part anew, so that it has the same teachers even on a machine
-    whose sums round otherwise.
+    A resumed run reads this and does not split again, so that it has the same teachers even on a machine that rounds
+    sums differently.
     """
     path = out / PARTS_FILE
     if not path.is_file():
         return None
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        noted, kinds = content["table"], content["parts"]
-        parts = {str(kind): [[str(name) for name in part] for part in found] for kind, found in kinds.items()}
+        fingerprint, kinds = content["table"], content["parts"]
+        partitions = {str(kind): [[str(name) for name in part] for part in parts] for kind, parts in kinds.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise TagloomError(
-            f"{path}: cannot be read as the parts of the labels ({error}). Delete it to part them again."
+            f"{path}: cannot be read as parts of the labels ({error}). Delete it to split them again."
         ) from error
-    if noted != table.fingerprint():
+    if fingerprint != table.fingerprint():
         raise TagloomError(
-            f"{path}: the labels of {table.source} have changed since they were parted, so the teachers no longer fit. "
-            "Bring the table back, or distil into another --out."
+            f"{path}: the labels of {table.source} have changed since they were split, so the teachers no longer fit. "
+            "Restore the table, or name another --out."
         )
-    return parts
+    return partitions
 
 
-def list_teachers(plan: RunPlan, tables: Tables, parts: Parts, out: Path) -> list[Teacher]:
-    """Plan a run for every part: the student's recipe, fitted to the part's classes and the teachers' epochs.
+def list_teachers(plan: RunPlan, tables: Tables, partitions: Partitions, out: Path) -> list[Teacher]:
+    """Plan a run for every part.
 
     Args:
         plan: The student's.
         tables: The student's.
-        parts: Class names of each part, by kind.
+        partitions: The class names of each part, by kind.
         out: The student's folder.
     """
-    settings = cast(Distillation, plan.distill)
-    recipe = replace(
-        plan.recipe,
-        # Few images may be a large share of a part's; whether too many are broken is judged by the whole table.
-        data=replace(plan.recipe.data, max_broken=1.0),
-        training=replace(plan.recipe.training, epochs=settings.teacher_epochs),
-    )
     teachers = []
-    for kind, found in parts.items():
-        for number, part in enumerate(found, start=1):
-            classes = tuple(part)
-            learned, rows = focus(tables.table, classes, "with-labels")
-            if tables.aside[rows].all():
+    for kind, parts in partitions.items():
+        for number, part in enumerate(parts, start=1):
+            _, rows = focus(tables.table, tuple(part), "with-labels")
+            if tables.held_out[rows].all():
                 raise DataError(
-                    f"{no_positive(tables.table.source, classes)} They are part {number} of the {kind} teachers: take "
-                    f"fewer and larger parts (--k {max(1, len(found) - 1)}), or add images."
+                    f"{no_positive(tables.table.source, tuple(part))} They are part {number} of the {kind} teachers: "
+                    f"choose fewer and larger parts (--k {max(1, len(parts) - 1)}), or add images."
                 )
-            teachers.append(
-                Teacher(
-                    name=f"{kind}-{number}",
-                    kind=kind,
-                    folder=out / TEACHERS_FOLDER / f"{kind}-{number}",
-                    plan=replace(
-                        plan,
-                        recipe=fit_recipe(recipe, tables.table.classes, learned.classes),
-                        classes=classes,
-                        images=settings.images,
-                        export=False,
-                        distill=None,
-                    ),
-                )
-            )
+            name = f"{kind}-{number}"
+            teacher_plan = _teacher_plan(plan, tables.table.classes, tuple(part))
+            teachers.append(Teacher(name, kind, out / TEACHERS_FOLDER / name, teacher_plan))
     return teachers
 
 
+def _teacher_plan(plan: RunPlan, classes: tuple[str, ...], part: tuple[str, ...]) -> RunPlan:
+    """Fit the student's plan to the classes of a part and the teachers' epochs."""
+    settings = cast(Distillation, plan.distill)
+    recipe = replace(
+        plan.recipe,
+        # A few broken images may be a large share of a part's; whether they are too many is judged by the whole table.
+        data=replace(plan.recipe.data, max_broken=1.0),
+        training=replace(plan.recipe.training, epochs=settings.teacher_epochs),
+    )
+    return replace(
+        plan,
+        recipe=fit_recipe(recipe, classes, part),
+        classes=part,
+        images=settings.images,
+        export=False,
+        distill=None,
+    )
+
+
 def fit_recipe(recipe: Recipe, classes: Sequence[str], part: Sequence[str]) -> Recipe:
-    """Fit the options that count or list classes to a part of them; what counts no classes stays.
+    """Fit the options that count or list classes to a part of them; all others stay.
 
     Args:
         recipe: The student's.
@@ -166,7 +165,7 @@ def fit_recipe(recipe: Recipe, classes: Sequence[str], part: Sequence[str]) -> R
 def _rows(values: Any, chosen: list[int], classes: int, name: str) -> list[Any]:
     if len(values) != classes:
         raise RecipeError(
-            f"the option {name} lists {len(values)} values for {classes} classes, so it cannot be parted among "
+            f"the option {name} lists {len(values)} values for {classes} classes, so it cannot be split among "
             "teachers: give one value per class, or leave it out."
         )
     return [values[place] for place in chosen]

@@ -1,1 +1,1 @@
-"""What heads train on: features of a frozen backbone, extracted once and cached, or batches of pictures."""
+"""What a training reads: features of a frozen backbone, extracted once and cached, or pictures; both as batches."""

@@ -1,8 +1,8 @@
-"""The feature cache: what a frozen backbone says of each image, computed once and kept memory-mapped.
+"""The feature cache: the summaries of a frozen backbone, computed once per image and memory-mapped from disk.
 
-A cache folder belongs to one extractor (weights, preprocessing, summary) and holds shards. A shard is one `.npy` file
-per summary tensor and a `.keys` file that names its images by content. The keys are written last and by renaming, so
-a killed process leaves at most some files that nobody looks at, and two processes cannot harm each other.
+A cache folder belongs to one extractor (weights, preprocessing, view, summary) and holds shards. A shard is one `.npy`
+file per summary tensor and a `.keys` file that names its images by content. The keys are written last and by renaming,
+so a killed process leaves at most some files that are never read, and two processes cannot harm each other.
 """
 
 import uuid
@@ -22,7 +22,13 @@ FLOAT32_VALUES = 8192  # summaries up to this many values are kept exactly; feat
 
 
 class CachedFeatures:
-    """The summaries of a list of images, read from shards as they are asked for."""
+    """The summaries of a list of images, read from shards on demand.
+
+    Args:
+        shards: The arrays of each shard, one per summary tensor, (images of the shard, …) each.
+        shard_of: (images,) the shard that holds each image.
+        row_of: (images,) its row there.
+    """
 
     def __init__(
         self, shards: list[list[NDArray[np.floating]]], shard_of: NDArray[np.int64], row_of: NDArray[np.int64]
@@ -35,7 +41,7 @@ class CachedFeatures:
         return len(self._shard_of)
 
     def select(self, rows: NDArray[np.int64]) -> "CachedFeatures":
-        """Give the features of some images alone, in the order given."""
+        """Give the features of some images only, in the order given."""
         return CachedFeatures(self._shards, self._shard_of[rows], self._row_of[rows])
 
     def gather(self, rows: NDArray[np.int64]) -> list[NDArray[np.floating]]:
@@ -51,13 +57,13 @@ class CachedFeatures:
         return self._gather(np.arange(len(self))) if one_image * len(self) <= KEEP_IN_MEMORY_BYTES else None
 
     def _gather(self, rows: NDArray[np.int64]) -> list[NDArray[np.floating]]:
-        shards, places = self._shard_of[rows], self._row_of[rows]
+        shard_of, row_of = self._shard_of[rows], self._row_of[rows]
         outputs: list[NDArray[np.floating]] = []
-        for number, example in enumerate(self._shards[0] if self._shards else []):
+        for tensor, example in enumerate(self._shards[0] if self._shards else []):
             output = np.empty((len(rows), *example.shape[1:]), example.dtype)
-            for shard in np.unique(shards):
-                chosen = shards == shard
-                output[chosen] = self._shards[shard][number][places[chosen]]
+            for shard in np.unique(shard_of):
+                chosen = shard_of == shard
+                output[chosen] = self._shards[shard][tensor][row_of[chosen]]
             outputs.append(output)
         return outputs
 
@@ -67,14 +73,14 @@ class FeatureCache:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._place: dict[str, tuple[int, int]] = {}
+        self._found: dict[str, tuple[int, int]] = {}  # shard and row of each key
         self._names: list[str] = []
         for path in sorted(folder.glob("*.keys")):
             self._register(path.stem, path.read_text(encoding="ascii").split())
 
     def missing(self, keys: Sequence[str]) -> list[str]:
-        """List the keys that are not there yet, each once, in order."""
-        return [key for key in dict.fromkeys(keys) if key not in self._place]
+        """List the keys that the cache does not hold yet, each once, in order."""
+        return [key for key in dict.fromkeys(keys) if key not in self._found]
 
     def add(self, keys: Sequence[str], arrays: Sequence[NDArray[np.floating]]) -> None:
         """Write a shard: arrays (len(keys), …), one per summary tensor."""
@@ -92,27 +98,26 @@ class FeatureCache:
                 with suppress(OSError):
                     path.unlink()
             raise TagloomError(
-                f"{self.folder}: features could not be kept ({error}). What was kept before is untouched: make room, "
-                "or name another folder with --cache or TAGLOOM_CACHE, and run it again."
+                f"{self.folder}: features could not be written ({error}). What was written before is untouched: free "
+                "some space, or name another folder with --cache or TAGLOOM_CACHE, and run it again."
             ) from error
         self._register(name, list(keys))
 
     def view(self, keys: Sequence[str]) -> CachedFeatures:
-        """Give the features of images by key, in the order given; all keys must be there."""
-        used = sorted({self._place[key][0] for key in keys})
-        number = {shard: place for place, shard in enumerate(used)}
-        shards = [self._open(self._names[shard]) for shard in used]
-        places = [self._place[key] for key in keys]
+        """Give the features of images by key, in the order given; the cache must hold all keys."""
+        found = [self._found[key] for key in keys]
+        used = sorted({shard for shard, _ in found})
+        index_of = {shard: index for index, shard in enumerate(used)}
         return CachedFeatures(
-            shards,
-            np.array([number[shard] for shard, _ in places], np.int64),
-            np.array([row for _, row in places], np.int64),
+            [self._open(self._names[shard]) for shard in used],
+            np.array([index_of[shard] for shard, _ in found], np.int64),
+            np.array([row for _, row in found], np.int64),
         )
 
     def _register(self, name: str, keys: list[str]) -> None:
         self._names.append(name)
         for row, key in enumerate(keys):
-            self._place.setdefault(key, (len(self._names) - 1, row))
+            self._found.setdefault(key, (len(self._names) - 1, row))
 
     def _open(self, name: str) -> list[NDArray[np.floating]]:
         try:

@@ -29,13 +29,13 @@ from tagloom.training.signals import StopRequest
 
 SHARD_IMAGES = 1024
 BATCH_IMAGES = 32
-CORE_IMAGES = 8  # where each core has a batch of its own: as quick as more, and it bounds memory on many cores
+CORE_IMAGES = 8  # where each core has its own batch: as fast as more, and it bounds memory on many cores
 Extract = Callable[[NDArray[np.uint8]], list[NDArray[np.float32]]]
 
 
 @dataclass(frozen=True)
 class Extraction:
-    """Features of the readable images, and what is wrong with the others.
+    """Features of the readable images, and the errors of the others.
 
     Attributes:
         rows: Rows of the input that could be read, in order.
@@ -60,6 +60,7 @@ def extract_features(
     stop: StopRequest,
     view: View = PLAIN,
     check: Callable[[list[tuple[int, ImageError]]], None] = lambda broken: None,
+    reading: Progress = no_progress,
     progress: Progress = no_progress,
 ) -> Extraction:
     """Give the summaries of images, computing only those that the cache does not hold.
@@ -72,10 +73,11 @@ def extract_features(
         device: Where the backbone runs; on CPUs it runs in ONNX Runtime.
         stop: When requested, what was computed is kept and `Interrupted` raised.
         view: How the pictures are seen.
-        check: Called with the unreadable images, first after a look at the files and again at the end; may raise.
-        progress: Called with images done and images to do.
+        check: Called with the unreadable images, first with the missing files and again at the end; may raise.
+        reading: Called with files read and files to read, while they are looked up in the cache.
+        progress: Called with images done and images to do, while the backbone runs.
     """
-    keys, unreadable = _content_keys(paths)
+    keys, unreadable = _content_keys(paths, reading)
     check(sorted(unreadable.items()))
     name = extractor_key(network, preprocess, view)
     cache = FeatureCache(cache_folder / "features" / name)
@@ -88,7 +90,7 @@ def extract_features(
         run = _extractor(network, preprocess, exported, device)
         broken = _fill(cache, run, todo, path_of, preprocess, view=view, stop=stop, progress=progress)
         for row, key in enumerate(keys):
-            if key in broken:  # of equal files only one was read, but each is named
+            if key in broken:  # of identical files only one was read, but all are named
                 unreadable[row] = ImageError(str(paths[row]), broken[key].reason, broken[key].finding)
     check(sorted(unreadable.items()))
     rows = np.array([row for row in range(len(paths)) if row not in unreadable], np.int64)
@@ -97,7 +99,7 @@ def extract_features(
 
 
 def extractor_key(network: TaggerNetwork, preprocess: Preprocess, view: View) -> str:
-    """Name an extractor by all that its output depends on: weights, preprocessing, view and summary."""
+    """Name an extractor by everything that its output depends on: weights, preprocessing, view and summary."""
     digest = hashlib.blake2b(digest_size=16)
     head = cast(Head, network.head)
     choices = {"preprocess": asdict(preprocess), "summary": head.summary, "stages": head.stages, "view": asdict(view)}
@@ -109,8 +111,8 @@ def extractor_key(network: TaggerNetwork, preprocess: Preprocess, view: View) ->
     return digest.hexdigest()
 
 
-def _content_keys(paths: Sequence[Path]) -> tuple[list[str | None], dict[int, ImageError]]:
-    """Hash every file; None and an error, by row, for those that are not there."""
+def _content_keys(paths: Sequence[Path], reading: Progress) -> tuple[list[str | None], dict[int, ImageError]]:
+    """Hash every file; a file that is missing has the key None and an error, by row."""
 
     def key(path: Path) -> str | ImageError:
         try:
@@ -118,8 +120,11 @@ def _content_keys(paths: Sequence[Path]) -> tuple[list[str | None], dict[int, Im
         except ImageError as error:
             return error
 
+    results: list[str | ImageError] = []
     with ThreadPoolExecutor(usable_cores() * 2) as pool:
-        results = list(pool.map(key, paths))
+        for result in pool.map(key, paths):
+            results.append(result)
+            reading(len(results), len(paths))
     keys = [None if isinstance(result, ImageError) else result for result in results]
     return keys, {row: result for row, result in enumerate(results) if isinstance(result, ImageError)}
 
@@ -127,7 +132,7 @@ def _content_keys(paths: Sequence[Path]) -> tuple[list[str | None], dict[int, Im
 def _extractor(network: TaggerNetwork, preprocess: Preprocess, exported: Path, device: torch.device) -> Extract:
     """Make the function that runs the backbone: ONNX Runtime on CPUs, torch elsewhere and for what has no ONNX form.
 
-    The ONNX network takes one core for each call, so that `_summaries` can call it on all cores at once.
+    The ONNX network uses one core per call, so that `_summaries` can call it on all cores at once.
     """
     summariser = Summariser(network).eval()
     if device.type == "cpu":
@@ -153,7 +158,7 @@ def _export(summariser: Summariser, path: Path, size: int) -> None:
         export_onnx(summariser, path, size=size)
     except OSError as error:
         raise TagloomError(
-            f"{path.parent}: cannot be written ({error}). Make room, or name another folder with --cache."
+            f"{path.parent}: cannot be written ({error}). Free some space, or name another folder with --cache."
         ) from error
 
 
@@ -168,27 +173,27 @@ def _fill(
     stop: StopRequest,
     progress: Progress,
 ) -> dict[str, ImageError]:
-    """Run missing images, named by their keys, through the backbone, a shard at a time; a stop keeps what is done.
+    """Run the missing images, by key, through the backbone and write them shard by shard; a stop keeps what is done.
 
     Returns:
         The error of each image that cannot be read, by key.
     """
     broken: dict[str, ImageError] = {}
     done: list[str] = []
-    parts: list[list[NDArray[np.float32]]] = []
+    summaries: list[list[NDArray[np.float32]]] = []
 
     def flush() -> None:
         if done:
-            cache.add(done, [np.concatenate(column) for column in zip(*parts, strict=True)])
+            cache.add(done, [np.concatenate(tensors) for tensors in zip(*summaries, strict=True)])
             done.clear()
-            parts.clear()
+            summaries.clear()
 
     finished = 0
     for batch, summary in _summaries(run, todo, path_of, preprocess, view):
         if batch.indices:
-            parts.append(summary)
-            done.extend(todo[place] for place in batch.indices)
-        broken.update((todo[place], error) for place, error in batch.errors)
+            summaries.append(summary)
+            done.extend(todo[index] for index in batch.indices)
+        broken.update((todo[index], error) for index, error in batch.errors)
         finished += len(batch.indices) + len(batch.errors)
         progress(finished, len(todo))
         if len(done) >= SHARD_IMAGES or stop.requested:
@@ -201,12 +206,12 @@ def _fill(
 def _summaries(
     run: Extract, keys: list[str], path_of: dict[str, Path], preprocess: Preprocess, view: View
 ) -> Iterator[tuple[PictureBatch, list[NDArray[np.float32]]]]:
-    """Read images, named by their keys, and run them through the backbone, batch by batch, in order."""
+    """Read images, by key, and run them through the backbone, batch by batch, in order."""
 
     def compute(batch: PictureBatch) -> tuple[PictureBatch, list[NDArray[np.float32]]]:
         return batch, run(batch.pixels) if batch.indices else []
 
-    # In torch one thread computes, on all cores or on another device, and the others only read for it.
+    # With torch one thread computes, on all cores or on another device, and the others only read for it.
     in_threads = isinstance(run, OnnxNetwork)
     found = work_on_pictures(
         [path_of[key] for key in keys],
@@ -215,6 +220,6 @@ def _summaries(
         batch_size=CORE_IMAGES if in_threads else BATCH_IMAGES,
         threads=usable_cores(),
         augmentation=view.augmentation,
-        draw=lambda place: view.draw(keys[place]),
+        draw=lambda index: view.draw(keys[index]),
     )
     yield from found if in_threads else (compute(batch) for batch, _ in found)

@@ -1,135 +1,97 @@
-"""The parts of a training's data: what it learns from, what it is watched on, what its thresholds come from."""
+"""From a run's tables to its batches: every image is read once, and those that cannot be read are left out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from tagloom.cores import usable_cores
 from tagloom.data.reading import check_broken, read_pictures
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError, ImageError
-from tagloom.models.heads import Head
-from tagloom.models.heads.scale import FeatureScale
 from tagloom.models.network import TaggerNetwork
 from tagloom.recipe import Recipe
-from tagloom.training.features.batches import Batches, FeatureBatches, ImageBatches
+from tagloom.training.context import RunContext
+from tagloom.training.features.batches import Batches
 from tagloom.training.features.cache import CachedFeatures
-from tagloom.training.features.extract import extract_features
+from tagloom.training.features.extract import Extraction, extract_features
+from tagloom.training.features.feature_batches import FeatureBatches
+from tagloom.training.features.picture_batches import PictureBatches
+from tagloom.training.features.standardise import standardise_features, standardise_pictures
 from tagloom.training.features.views import PLAIN, View, views_to_learn_from
-from tagloom.training.log import RunLog
-from tagloom.training.signals import StopRequest
 from tagloom.training.tables import Tables
 
 Rows: TypeAlias = NDArray[np.int64]
 
+TRAINING = "training images"
+VALIDATION = "validation images"
 ALLOW_MORE = "--set data.max_broken=0.2"
-SCALE_IMAGES = 2048  # as many are enough for a mean and a deviation per channel
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Batches of each part, and the images of any part that cannot be read.
+class RunBatches:
+    """The batches of a run.
 
     Attributes:
-        train: What is learned from.
-        held: Held aside from the training table, for thresholds; None when nothing is.
-        val: The validation table; None without one.
-        broken: Images that were left out, with what is wrong.
-        learned: How many images are learned from.
-        held_aside: How many are held aside.
+        learn: The images to learn from.
+        held_out: Those held out of the training table; None if no labelled image is.
+        val: Those of the validation table; None without one.
+        broken: The images that were left out, and what is wrong with them.
     """
 
-    train: Batches
-    held: Batches | None
+    learn: Batches
+    held_out: Batches | None
     val: Batches | None
     broken: list[ImageError]
-    learned: int
-    held_aside: int
 
 
-def cached_parts(
-    network: TaggerNetwork,
-    tables: Tables,
-    recipe: Recipe,
-    *,
-    cache_folder: Path,
-    device: torch.device,
-    stop: StopRequest,
-    log: RunLog,
-) -> Parts:
+def make_batches(network: TaggerNetwork, tables: Tables, recipe: Recipe, context: RunContext) -> RunBatches:
+    """Read all images of a run and make its batches, of cached features or of pictures.
+
+    With a frozen backbone this also fits the head's feature scales, unless the recipe says otherwise.
+    """
+    make = _feature_batches if recipe.from_cache else _picture_batches
+    return make(network, tables, recipe, context)
+
+
+def _feature_batches(network: TaggerNetwork, tables: Tables, recipe: Recipe, context: RunContext) -> RunBatches:
     """Extract the features of all images once, and make batches of them."""
     training = recipe.training
-    broken: list[ImageError] = []
 
-    def features_of(part: LabelTable, what: str, view: View = PLAIN) -> tuple[Rows, CachedFeatures]:
-        label = f"features of {what}" + (f", {view}" if str(view) else "")
-        # What is seen in another view was read a moment ago, so there all of it must be.
-        allowed = recipe.data.max_broken if view == PLAIN else 0.0
-        found = extract_features(
-            network,
-            [part.path(row) for row in range(len(part))],
-            recipe.preprocess,
-            cache_folder=cache_folder,
-            device=device,
-            stop=stop,
-            view=view,
-            check=lambda errors: check_broken(errors, len(part), allowed, part.source, ALLOW_MORE),
-            progress=lambda done, total: log.work(label, done, total),
-        )
-        log.event("features", part=what, images=len(found.rows), computed=found.computed, view=str(view))
-        if not found.computed:
-            log.say(f"[dim]{label}: all {len(found.rows)} from the cache[/]")
-        broken.extend(error for _, error in found.broken)
-        return found.rows, found.features
+    def batches(table: LabelTable, views: Sequence[CachedFeatures], chances: Sequence[float] = (1.0,)) -> Batches:
+        return FeatureBatches(views, table, batch_size=training.batch_size, seed=training.seed, chances=chances)
 
-    def batches(part: LabelTable, views: Sequence[CachedFeatures], chances: Sequence[float] = (1.0,)) -> FeatureBatches:
-        return FeatureBatches(views, part, batch_size=training.batch_size, seed=training.seed, chances=chances)
-
-    readable, features = features_of(tables.table, "training images")
-    table = tables.table.select(readable)
-    learn, held = _sides(table, tables.aside[readable], recipe, log)
+    found = _extract(network, tables.table, TRAINING, PLAIN, recipe, context)
+    table = tables.table.select(found.rows)
+    learn, held_out = _split(table, tables.held_out[found.rows], recipe, context)
+    to_learn = table.select(learn)
     seen = views_to_learn_from(recipe.augment, training.cached_views)
-    views = [features.select(learn)]
-    views += [features_of(table.select(learn), "training images", view)[1] for view, _ in seen[1:]]
-    train = batches(table.select(learn), views, [chance for _, chance in seen])
-    held_batches = None if held is None else batches(table.select(held), [features.select(held)])
-    val_batches = None
+    views = [found.features.select(learn)]
+    views += [_extract(network, to_learn, TRAINING, view, recipe, context).features for view, _ in seen[1:]]
+    broken, val = found.broken, None
     if tables.val is not None:
-        readable, features = features_of(tables.val, "validation images")
-        val_batches = batches(tables.val.select(readable), [features])
+        found_val = _extract(network, tables.val, VALIDATION, PLAIN, recipe, context)
+        broken = broken + found_val.broken
+        val = batches(tables.val.select(found_val.rows), [found_val.features])
     if training.standardise:
-        _fit_scales(network, lambda rows: views[0].gather(np.asarray(rows)), len(views[0]), training.seed)
-    return Parts(train, held_batches, val_batches, broken, len(learn), 0 if held is None else len(held))
+        standardise_features(network, views[0], training.seed)
+    return RunBatches(
+        learn=batches(to_learn, views, [chance for _, chance in seen]),
+        held_out=None if held_out is None else batches(table.select(held_out), [found.features.select(held_out)]),
+        val=val,
+        broken=[error for _, error in broken],
+    )
 
 
-def image_parts(
-    network: TaggerNetwork,
-    tables: Tables,
-    recipe: Recipe,
-    *,
-    cache_folder: Path,
-    device: torch.device,
-    stop: StopRequest,
-    log: RunLog,
-) -> Parts:
-    """Look at every image once, leave out the unreadable ones, and make batches of pictures."""
+def _picture_batches(network: TaggerNetwork, tables: Tables, recipe: Recipe, context: RunContext) -> RunBatches:
+    """Decode every image once, leave out the unreadable ones, and make batches of pictures."""
     training = recipe.training
-    broken: list[ImageError] = []
 
-    def readable_rows(part: LabelTable, what: str) -> Rows:
-        errors = _unreadable(part, what, recipe, stop, log)
-        check_broken(errors, len(part), recipe.data.max_broken, part.source, ALLOW_MORE)
-        broken.extend(error for _, error in errors)
-        return np.setdiff1d(np.arange(len(part)), [row for row, _ in errors])
-
-    def batches(part: LabelTable) -> ImageBatches:
-        return ImageBatches(
-            part,
+    def batches(table: LabelTable) -> PictureBatches:
+        return PictureBatches(
+            table,
             recipe.preprocess,
             recipe.augment,
             batch_size=training.batch_size,
@@ -137,65 +99,77 @@ def image_parts(
             workers=training.workers,
         )
 
-    readable = readable_rows(tables.table, "training images")
+    readable, broken = _readable(tables.table, TRAINING, recipe, context)
     table = tables.table.select(readable)
-    learn, held = _sides(table, tables.aside[readable], recipe, log)
-    train = batches(table.select(learn))
-    held_batches = None if held is None else batches(table.select(held))
-    val_batches = None
+    learn, held_out = _split(table, tables.held_out[readable], recipe, context)
+    to_learn, val = batches(table.select(learn)), None
     if tables.val is not None:
-        val_batches = batches(tables.val.select(readable_rows(tables.val, "validation images")))
+        readable_val, broken_val = _readable(tables.val, VALIDATION, recipe, context)
+        broken = broken + broken_val
+        val = batches(tables.val.select(readable_val))
     if training.standardise and recipe.backbone.frozen:
-        network.to(device)
-        _fit_scales(network, lambda rows: _summaries(network, train, rows, device), len(learn), training.seed)
-    return Parts(train, held_batches, val_batches, broken, len(learn), 0 if held is None else len(held))
+        standardise_pictures(network, to_learn, training.seed, context.device)
+    return RunBatches(
+        learn=to_learn,
+        held_out=None if held_out is None else batches(table.select(held_out)),
+        val=val,
+        broken=broken,
+    )
 
 
-def _sides(table: LabelTable, aside: NDArray[np.bool_], recipe: Recipe, log: RunLog) -> tuple[Rows, Rows | None]:
-    """Part the rows of the readable images into those to learn from and those held aside, None when there are none."""
-    learn, held = np.flatnonzero(~aside), np.flatnonzero(aside)
+def _split(
+    table: LabelTable, held_out: NDArray[np.bool_], recipe: Recipe, context: RunContext
+) -> tuple[Rows, Rows | None]:
+    """Split the rows of the readable images into those to learn from and those held out, None without a label."""
+    learn, held = np.flatnonzero(~held_out), np.flatnonzero(held_out)
     if not len(learn):
-        raise DataError(f"{table.source}: no image is left to learn from: all are unreadable or held aside.")
+        raise DataError(f"{table.source}: no image is left to learn from: all are unreadable or held out.")
     if table.select(held).positive.nnz:
         return learn, held
     if recipe.data.holdout > 0:
-        log.say("[yellow]no image held aside has a label, so thresholds are not chosen.[/]")
+        context.log.say("[yellow]no held-out image has a label, so thresholds are not chosen.[/]")
     return learn, None
 
 
-def _unreadable(
-    part: LabelTable, what: str, recipe: Recipe, stop: StopRequest, log: RunLog
-) -> list[tuple[int, ImageError]]:
-    """Decode every image once; there is no other way to know that it can be."""
+def _extract(
+    network: TaggerNetwork, table: LabelTable, what: str, view: View, recipe: Recipe, context: RunContext
+) -> Extraction:
+    """Extract the features of a table's images in one view, and report it."""
+    label = f"features of {what}" + (f", {view}" if str(view) else "")
+    # Images in other views were read a moment ago in the plain view, so all of them must be readable.
+    allowed = recipe.data.max_broken if view == PLAIN else 0.0
+    found = extract_features(
+        network,
+        [table.path(row) for row in range(len(table))],
+        recipe.preprocess,
+        cache_folder=context.cache_folder,
+        device=context.device,
+        stop=context.stop,
+        view=view,
+        check=lambda errors: check_broken(errors, len(table), allowed, table.source, ALLOW_MORE),
+        reading=context.progress(f"reading {what}"),
+        progress=context.progress(label),
+    )
+    context.log.event("features", part=what, images=len(found.rows), computed=found.computed, view=str(view))
+    if not found.computed:
+        context.log.say(f"[dim]{label}: all {len(found.rows)} from the cache[/]")
+    return found
+
+
+def _readable(table: LabelTable, what: str, recipe: Recipe, context: RunContext) -> tuple[Rows, list[ImageError]]:
+    """Give the rows whose images can be read, and the errors of the others; refuse a table with too many."""
+    errors = _unreadable(table, what, recipe, context)
+    check_broken(errors, len(table), recipe.data.max_broken, table.source, ALLOW_MORE)
+    return np.setdiff1d(np.arange(len(table)), [row for row, _ in errors]), [error for _, error in errors]
+
+
+def _unreadable(table: LabelTable, what: str, recipe: Recipe, context: RunContext) -> list[tuple[int, ImageError]]:
+    """Decode every image once; there is no other way to know that it can be decoded."""
     errors: list[tuple[int, ImageError]] = []
-    done = 0
-    paths = (part.path(row) for row in range(len(part)))
+    done, progress = 0, context.stoppable_progress(f"reading {what}")
+    paths = (table.path(row) for row in range(len(table)))
     for batch in read_pictures(paths, recipe.preprocess, batch_size=64, threads=usable_cores()):
         errors.extend(batch.errors)
         done += len(batch.indices) + len(batch.errors)
-        log.work(f"looking at {what}", done, len(part))
-        stop.leave_if_requested()
+        progress(done, len(table))
     return errors
-
-
-def _summaries(
-    network: TaggerNetwork, train: ImageBatches, rows: list[int], device: torch.device
-) -> list[NDArray[Any]]:
-    """Run some training images through the frozen backbone, unaugmented."""
-    paths = (train.paths[row] for row in rows)
-    with torch.no_grad():
-        parts = [
-            [value.cpu().numpy() for value in network.summarise(torch.from_numpy(batch.pixels).to(device))]
-            for batch in read_pictures(paths, train.preprocess, threads=usable_cores())
-        ]
-    return [np.concatenate(column) for column in zip(*parts, strict=True)]
-
-
-def _fit_scales(
-    network: TaggerNetwork, gather: Callable[[list[int]], list[NDArray[Any]]], count: int, seed: int
-) -> None:
-    """Fit the head's feature scales to a sample of the training images."""
-    rows = np.sort(np.random.default_rng(seed).permutation(count)[:SCALE_IMAGES])
-    blocks = [gather(rows[first : first + 256].tolist()) for first in range(0, len(rows), 256)]
-    for number, scale in enumerate(cast(Head, network.head).scales):
-        cast(FeatureScale, scale).fit(torch.from_numpy(block[number]) for block in blocks)

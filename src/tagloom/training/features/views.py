@@ -1,7 +1,7 @@
-"""Views: the ways in which a training picture is seen whose features are kept.
+"""Views: the ways in which a training image is seen. Each has its own cached features.
 
-Without augmentation there is one, the picture as it is. A mirror image is a second. Other augmentations are drawn once
-for each of some views, so that a frozen backbone runs once per view and not once per epoch.
+Without augmentation there is one view, the plain picture. A mirror image is a second one. Other augmentations are drawn
+once per view, so that a frozen backbone runs once per view and not once per epoch.
 """
 
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ class View:
 
     Attributes:
         augmentation: What is done to the pictures; None for nothing.
-        number: Decides what is drawn: two views of one augmentation differ by it.
+        number: Decides what is drawn; it tells two views of the same augmentation apart.
     """
 
     augmentation: Augment | None = None
     number: int = 0
 
     def draw(self, key: str) -> np.random.Generator:
-        """Give the generator of the picture with this content hash, so that a view is the same in every run."""
+        """Give the random generator of the picture with this content hash, so that a view is the same in every run."""
         return sample_rng(self.number, 0, int(key[:15], 16))
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ def views_to_learn_from(augmentation: Augment, count: int) -> list[tuple[View, f
 
     Args:
         augmentation: The recipe's.
-        count: How many augmented views are kept; 0 for the picture and its mirror image alone.
+        count: How many augmented views there are; 0 for the plain picture and, with `flip`, its mirror image.
     """
     if count > 0:
         views = [PLAIN, *(View(augmentation, number) for number in range(1, count + 1))]

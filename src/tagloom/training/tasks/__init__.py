@@ -1,1 +1,1 @@
-"""What one training step computes. The loop knows only that a task gives a loss."""
+"""Tasks: what one training step computes. Each owns forward and loss; `choose_task` picks a run's."""

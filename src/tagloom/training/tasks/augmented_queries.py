@@ -1,10 +1,10 @@
-"""Query augmentations: training against other words than the classes' own, so that unseen words are met with sense.
+"""Query augmentations: training with other words than the classes' own, so that the head copes with unseen labels.
 
-From ML-Decoder (Ridnik et al., 2021, section 2.3.3 and Figure 8). Noise: a small random change of every word, anew for
-each batch. Random queries: words drawn at random are asked beside the classes'. The paper calls their label "random"
-and positive; by the letter, what they ask for is present in every image. That taught heads to say yes to what they do
-not know, and cost seen and unseen labels alike (docs/results.md); "absent" costs less. Words have a mean square of 1,
-so both are drawn from N(0, 1).
+From ML-Decoder (Ridnik et al., 2021, section 2.3.3 and Figure 8). Noise: a small random change of every word, drawn
+again for each batch. Random queries: queries with random words are added to those of the classes. The paper calls their
+label "random" and positive; taken literally, what they ask for is present in every image. That taught heads to say yes
+to what they do not know, and made seen and unseen labels worse (docs/results.md); "absent" costs less. Words have a
+mean square of 1, so both are drawn from N(0, 1).
 """
 
 from typing import cast
@@ -13,14 +13,16 @@ import torch
 from torch import Tensor, nn
 
 from tagloom.errors import RecipeError
+from tagloom.losses import Loss
 from tagloom.models.heads.query_head import QueryHead
 from tagloom.models.heads.readout import WordReadout
 from tagloom.recipe.parts import WordSettings
-from tagloom.training.tasks.supervised import Batch, Forward, Loss
+from tagloom.training.features.batches import Batch
+from tagloom.training.tasks.supervised import Forward
 
 
 def check_augmented(head: nn.Module, words: WordSettings) -> None:
-    """Refuse to vary the words of a head that takes none but its own; asked before minutes of reading pictures."""
+    """Refuse to augment the words of a head that takes only its own; called before minutes of reading images."""
     takes_any = isinstance(head, QueryHead) and head.takes_words and not (words.random_queries and head.fixed_queries)
     if words.augmented and not takes_any:
         raise RecipeError(
@@ -34,10 +36,10 @@ class AugmentedQueriesTask:
 
     Args:
         forward: From a batch's inputs and `words` (K, g, d_w) to logits (B, K · g).
-        loss: The loss, over as many labels as it is given.
+        loss: The loss, over any number of labels.
         head: The head that `forward` runs, for its words; it `takes_words`.
         noise: How much of N(0, 1) is added to the words.
-        random_queries: How many queries of random words are added, g words each.
+        random_queries: How many queries with random words are added, g words each.
         random_present: Whether the label of random words is 1 for every image, or 0.
     """
 
@@ -59,23 +61,28 @@ class AugmentedQueriesTask:
         self.random_label = float(random_present)
 
     def __call__(self, batch: Batch) -> dict[str, Tensor]:
-        """Give the loss, and the logits (B, N) of the classes' noisy words."""
-        words = cast(Tensor, self.head.words)
-        asked = torch.cat([noisy(words, self.noise), words.new_empty(self.random_queries, *words.shape[1:]).normal_()])
-        everything = self.forward(*batch.inputs, words=asked)
-        own, random = everything.tensor_split([words.shape[0] * words.shape[1]], dim=1)
-        logits = own.index_select(1, cast(WordReadout, self.head.readout).places)
+        """Give the loss over the classes and the random words."""
+        logits, random = self.logits(batch)
         targets = torch.cat(
             [batch.targets, torch.full_like(random, self.random_label, dtype=batch.targets.dtype)], dim=1
         )
         known = batch.known
         if known is not None:
             known = torch.cat([known, torch.ones_like(random, dtype=torch.bool)], dim=1)
-        return {"loss": self.loss(torch.cat([logits, random], dim=1), targets, known), "logits": logits}
+        return {"loss": self.loss(torch.cat([logits, random], dim=1), targets, known)}
+
+    def logits(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Give the logits of the classes' noisy words (B, N) and of the random words (B, random_queries · g)."""
+        words = cast(Tensor, self.head.words)
+        # The noise is drawn first: another order would change the results of a seed.
+        changed = noisy(words, self.noise)
+        asked = torch.cat([changed, words.new_empty(self.random_queries, *words.shape[1:]).normal_()])
+        own, random = self.forward(*batch.inputs, words=asked).tensor_split([words.shape[0] * words.shape[1]], dim=1)
+        return own.index_select(1, cast(WordReadout, self.head.readout).places), random
 
 
 def noisy(words: Tensor, noise: float) -> Tensor:
-    """Add noise to words (K, g, d_w); the zeros in places without a word stay zeros."""
+    """Add noise to words (K, g, d_w); the zeros that stand for no word stay zeros."""
     if noise == 0:
         return words
     filled = words.ne(0).any(dim=-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Distillation's pure parts: merging teachers of parts of the labels, and the loss of a student that follows them.
+"""Distillation's pure functions: merging the teachers of a partition, and the loss of a student that follows them.
 
 From CPSD (Xu et al., "Boosting Multi-Label Image Classification with Complementary Parallel Self-Distillation", 3.3).
 """
@@ -11,22 +11,25 @@ import torch
 from torch import Tensor
 
 from tagloom.errors import TaggerError
+from tagloom.losses import Loss
 from tagloom.progress import Progress, no_progress
-from tagloom.training.features.batches import FeatureBatches
-from tagloom.training.tasks.supervised import Batch, Forward, Loss
+from tagloom.training.features.batches import Batch
+from tagloom.training.features.feature_batches import FeatureBatches
+from tagloom.training.tasks.supervised import Forward
+from tagloom.wording import listed
 
 TeacherLogits = Callable[[Batch], Tensor]
-"""From a batch to what teachers say of it: logits (B, N) in the student's order of classes."""
+"""From a batch to the teachers' logits (B, N), in the student's order of classes."""
 
 
 @dataclass(frozen=True)
 class TeacherGroup:
-    """All teachers of one way of parting the labels, merged.
+    """All teachers of one kind, merged.
 
     Attributes:
-        logits: What they say of a batch.
+        logits: Their logits for a batch.
         weight: How much the distance to them counts.
-        parts: (N, k), 1 where a class belongs to a part, if each teacher learned only from images that have one of its
+        parts: (N, k), 1 where a class belongs to a part, if each teacher learned only from images with one of its
             classes; None if all learned from all images.
     """
 
@@ -36,13 +39,13 @@ class TeacherGroup:
 
 
 class DistillTask:
-    """Training under teachers: loss + ½ Σ_g w_g ‖s − t_g‖², with s the student's logits and t_g those of a group.
+    """Training with teachers: loss + ½ Σ_g w_g ‖s − t_g‖², with s the student's logits and t_g those of a kind g.
 
-    With the groups "co" and "dis" and weights of 1 this is the paper's Eq. 6 and 7, but for one factor: both of its
-    terms are sums over images, both of ours are means over the images of the batch, as losses here are, so that neither
+    With the kinds "co" and "dis" and weights of 1 this is the paper's Eq. 6 and 7, except for one factor: both of its
+    terms are sums over images, both of ours are means over the images of the batch, as all losses here are. So neither
     the ratio of the two terms nor the size of a step depends on the batch size. The square is summed over all classes
     that a teacher is heard on: those of the teachers that learned from images like this one (x ∈ X_C in Eq. 5), whether
-    they are known for the image or not. Where a label is unknown the teachers are all there is to learn from.
+    the pair is known or not. Where it is unknown, the student learns from the teachers alone.
     """
 
     def __init__(self, forward: Forward, loss: Loss, teachers: Mapping[str, TeacherGroup]) -> None:
@@ -51,7 +54,7 @@ class DistillTask:
         self.teachers = teachers
 
     def __call__(self, batch: Batch) -> dict[str, Tensor]:
-        """Give the loss, its two parts ("supervised" and "distance") and logits (B, N) of a batch."""
+        """Give the loss of a batch and its two terms, "supervised" and "distance"."""
         logits = self.forward(*batch.inputs)
         supervised = self.loss(logits, batch.targets, batch.known)
         distance = supervised.new_zeros(())
@@ -60,11 +63,11 @@ class DistillTask:
             if group.parts is not None:
                 apart = apart * heard(batch.targets, group.parts)
             distance = distance + group.weight / 2 * apart.square().sum(dim=1).mean()
-        return {"loss": supervised + distance, "supervised": supervised, "distance": distance, "logits": logits}
+        return {"loss": supervised + distance, "supervised": supervised, "distance": distance}
 
 
 def heard(targets: Tensor, parts: Tensor) -> Tensor:
-    """Say which classes a teacher is heard on in each image: those of the parts that the image has a class of.
+    """Say which classes a teacher is heard on in each image: those of every part that has a positive class there.
 
     Args:
         targets: (B, N), 1 for positive.
@@ -81,17 +84,17 @@ def heard(targets: Tensor, parts: Tensor) -> Tensor:
 
 
 def part_matrix(classes: Sequence[str], parts: Sequence[Sequence[str]]) -> Tensor:
-    """Write parts as a matrix (N, k): 1 where a class, in the order given, belongs to a part."""
+    """Write a partition as a matrix (N, k): 1 where a class, in the order given, belongs to a part."""
     sets = [frozenset(part) for part in parts]
     return torch.tensor([[float(name in part) for part in sets] for name in classes])
 
 
-def merge_order(classes: Sequence[str], parts: Mapping[str, Sequence[str]]) -> list[int]:
-    """Say where each class is found when the logits of teachers are put side by side.
+def merge_order(classes: Sequence[str], taught: Mapping[str, Sequence[str]]) -> list[int]:
+    """Give the column of each class when the logits of several teachers are put side by side.
 
     Args:
         classes: The student's classes, in its order.
-        parts: The classes of each teacher, in the order of its logits, by the teacher's name.
+        taught: The classes of each teacher, in the order of its logits, by the teacher's name.
 
     Returns:
         N columns: `side_by_side[:, merge_order(…)]` is in the student's order.
@@ -99,28 +102,28 @@ def merge_order(classes: Sequence[str], parts: Mapping[str, Sequence[str]]) -> l
     >>> merge_order(["ant", "bee", "cat"], {"co-1": ["cat", "ant"], "co-2": ["bee"]})
     [1, 2, 0]
     """
-    taught = [name for part in parts.values() for name in part]
-    counts = Counter(taught)
-    for fault, names in (
+    names = [name for known in taught.values() for name in known]
+    counts = Counter(names)
+    for fault, wrong in (
         ("no teacher knows", [name for name in classes if name not in counts]),
-        ("the student does not know", sorted(set(taught) - set(classes))),
+        ("the student does not know", sorted(set(names) - set(classes))),
         ("more than one teacher knows", [name for name, times in counts.items() if times > 1]),
     ):
-        if names:
-            listed = ", ".join(map(repr, names[:8])) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+        if wrong:
             raise TaggerError(
-                f"the teachers {', '.join(parts)} cannot be merged: {fault} {listed}. They were trained for other "
-                "labels: delete the teacher folder that does not belong and go on with --resume, or name another --out."
+                f"the teachers {', '.join(taught)} cannot be merged: {fault} {listed(map(repr, wrong))}. They were "
+                "trained for other labels: delete the folder of the wrong teacher and continue with --resume, or name "
+                "another --out."
             )
-    column = {name: place for place, name in enumerate(taught)}
-    return [column[name] for name in classes]
+    column_of = {name: column for column, name in enumerate(names)}
+    return [column_of[name] for name in classes]
 
 
 class MergedTeachers:
-    """The teachers of one group as one: from inputs to logits (B, N) in the student's order, without gradients.
+    """The teachers of one kind as one: from inputs to logits (B, N) in the student's order, without gradients.
 
     Args:
-        teachers: What gives each teacher's logits (B, N_t), in eval mode.
+        teachers: Give each teacher's logits (B, N_t); they are in eval mode.
         order: What `merge_order` gives.
     """
 
@@ -136,12 +139,12 @@ class MergedTeachers:
 
 
 def online(teachers: Forward) -> TeacherLogits:
-    """Ask the teachers anew for every batch: for pictures that are augmented, which never come twice alike."""
+    """Ask the teachers again for every batch: for augmented pictures, which are different every time."""
     return lambda batch: teachers(*batch.inputs)
 
 
 class RememberedLogits:
-    """What the teachers said of every image, asked once: for a student that trains from cached features.
+    """The teachers' logits for every image, computed once: for a student that trains on cached features.
 
     Args:
         views: (V, rows, N), for each view that a row can be seen in.
@@ -152,8 +155,8 @@ class RememberedLogits:
 
     def __call__(self, batch: Batch) -> Tensor:
         """Look up the logits (B, N) of a batch's rows, each in the view that the batch shows."""
-        seen = torch.zeros_like(batch.rows) if batch.view is None else batch.view
-        return self.views[seen, batch.rows].to(batch.targets.device, non_blocking=True)
+        view = torch.zeros_like(batch.rows) if batch.view is None else batch.view
+        return self.views[view, batch.rows].to(batch.targets.device, non_blocking=True)
 
 
 def remember(
@@ -162,7 +165,7 @@ def remember(
     device: torch.device,
     progress: Progress = no_progress,
 ) -> RememberedLogits:
-    """Ask the teachers once about every image of some batches, in every view.
+    """Ask the teachers once about every image, in every view.
 
     Args:
         teachers: From inputs to logits (B, N).

@@ -3,23 +3,26 @@
 import torch
 from torch import Tensor
 
-from tagloom.training.tasks.supervised import Batch, Task
+from tagloom.training.features.batches import Batch
+from tagloom.training.tasks.supervised import Task
 
 VISIBLE_SHARE = 0.2
-"""A picture's labels count where it is more than this share of the mixed one."""
+"""A picture's labels count if it makes up more than this share of the mixed picture."""
 
 
 class MixedPicturesTask:
     """Another task, on pictures that are mixed first.
 
-    All chance comes from torch's generator, which the loop sets anew for every step, so a resumed run repeats it.
+    All random draws come from torch's generator, which the loop seeds again for every step, so a resumed run repeats
+    them.
 
     Args:
         task: What is done with the mixed batch.
-        mixup: α of the share in which two pictures are blended; 0 for none.
-        cutmix: α of the share that is pasted over; 0 for none. With both, each is taken half of the time.
-        competing: Whether classes compete for one label per image: then targets are shares that sum to one. Otherwise
-            every label has its own target, which is 1 for all labels of both pictures.
+        mixup: α of the Beta distribution of the share in which two pictures are blended; 0 for no mixup.
+        cutmix: α of the Beta distribution of the share that is pasted over; 0 for no CutMix. With both, each is used
+            half of the time.
+        competing: Whether classes compete for one label per image: then targets are shares that sum to 1. Otherwise
+            each class has its own target, which is 1 for all labels of both pictures.
     """
 
     def __init__(self, task: Task, *, mixup: float, cutmix: float, competing: bool) -> None:
@@ -29,7 +32,7 @@ class MixedPicturesTask:
         self.competing = competing
 
     def __call__(self, batch: Batch) -> dict[str, Tensor]:
-        """Do the task on the batch, mixed with itself in another order."""
+        """Run the task on the batch, mixed with itself in another order."""
         pasted = self.cutmix > 0 and (self.mixup == 0 or bool(torch.rand(()) < 0.5))
         alpha = torch.tensor(self.cutmix if pasted else self.mixup)
         share = float(torch.distributions.Beta(alpha, alpha).sample())
@@ -44,16 +47,16 @@ class MixedPicturesTask:
 
 
 def paste(pictures: Tensor, others: Tensor, share: float, centre: Tensor) -> tuple[Tensor, float]:
-    """Paste a box of each other picture over the same place of a picture.
+    """Paste a box of each other picture over the same area of a picture.
 
     Args:
         pictures: (B, H, W, 3).
         others: (B, H, W, 3).
-        share: Of the area, what should be left of `pictures`.
-        centre: (2,) from 0 to 1, where the middle of the box lies; what falls outside the picture is lost.
+        share: The share of the area that should be left of `pictures`.
+        centre: (2,) from 0 to 1, the middle of the box; what falls outside the picture is lost.
 
     Returns:
-        The mixed pictures, and the share that is left of `pictures` in truth.
+        The mixed pictures, and the share that is actually left of `pictures`.
     """
     sides = pictures.shape[1:3]
     edges = []
@@ -74,8 +77,8 @@ def mix_targets(
     Args:
         targets: (B, N), 1 for positive.
         known: (B, N) bool; None where all are known.
-        other: (B,), which picture each is mixed with.
-        share: What is left of each picture itself.
+        other: (B,), the index of the picture that each is mixed with.
+        share: The share that is left of each picture itself.
         competing: Whether targets are shares, rather than 1 for the labels of both.
 
     >>> mix_targets(torch.eye(2), None, torch.tensor([1, 0]), 0.75, competing=False)[0].tolist()
@@ -83,6 +86,6 @@ def mix_targets(
     """
     shares = torch.lerp(targets[other], targets, share)
     mixed = shares if competing else (shares > VISIBLE_SHARE).to(targets.dtype)
-    if known is not None:  # a label that one of the two surely has, the mixed picture has
+    if known is not None:  # a label that one of the two is known to have, the mixed picture has too
         known = (known & known[other]) | (mixed > 0)
     return mixed, known
