@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tagloom.models.heads import create_head
-from tagloom.models.heads.memo import Kept
+from tagloom.models.heads.memo import Memo
 
 OPTIONS = {"width": 16, "feed_forward": 16, "attention_heads": 2}
 IMAGES = torch.randn(2, 4, 3, 3, generator=torch.Generator().manual_seed(0))
@@ -181,7 +181,7 @@ def test_costs_can_be_counted_on_shapes_alone(name: str) -> None:
 
 
 def test_autocast_is_told_apart() -> None:
-    weight, kept = torch.ones(2, 2), Kept()
+    weight, kept = torch.ones(2, 2), Memo()
     with torch.no_grad():
         kept([weight], lambda: (weight * 1,))
         with torch.autocast("cpu", dtype=torch.bfloat16):

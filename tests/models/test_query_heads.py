@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tagloom.errors import RecipeError
-from tagloom.labels.groups import partition
+from tagloom.labels.groups import group_classes
 from tagloom.losses import asymmetric_loss
 from tagloom.models.heads import create_head
 from tagloom.models.heads.attention import sine_positions
@@ -372,7 +372,7 @@ def test_the_grouping_is_saved_and_comes_back() -> None:
     other.load_state_dict(first.state_dict())
     assert first.readout.groups() == other.readout.groups()
     assert torch.equal(first(images()), other(images()))
-    assert first.readout.groups() == partition(CLASSES, 3, "random", 1)
+    assert first.readout.groups() == group_classes(CLASSES, 3, "random", 1)
 
 
 def test_fixed_queries_are_saved_but_not_trained() -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tagloom.cache_folder import default_cache_folder
 from tagloom.errors import TaggerError, WordError
-from tagloom.labels.groups import lay_out, partition
+from tagloom.labels.groups import group_classes, lay_out
 from tagloom.tagger.spec import WORDS_FILE, TaggerSpec, WordForm
 from tagloom.words import encode_labels
 from tagloom.words.sources import PACKAGES, is_vector_file
@@ -139,7 +139,7 @@ def other_questions(vectors: NDArray[np.float32], form: WordForm) -> list[Questi
     for first in range(0, len(vectors), most):
         chunk = vectors[first : first + most]
         groups = -(-len(chunk) // form.group_size)
-        parts = partition(len(chunk), groups, form.grouping, form.grouping_seed)
+        parts = group_classes(len(chunk), groups, form.grouping, form.grouping_seed)
         _, places = lay_out(parts, form.group_size)
         words = _laid_out(chunk, places, form.fixed_queries or groups, form.group_size)
         questions.append(Question(words, places))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tagloom.errors import RecipeError, unknown_name
 from tagloom.models.heads.attention import sine_positions
 from tagloom.models.heads.layers import DecoderLayer, EncoderLayer, SelfAttention, SelfNorm
-from tagloom.models.heads.memo import Kept
+from tagloom.models.heads.memo import Memo
 
 DECODER_NAMES = ("cross-attention", "self-attention", "tokens")
 
@@ -57,7 +57,7 @@ class Decoder(nn.Module):
         self.encoder = nn.ModuleList([EncoderLayer(*sizes) for _ in range(encoder_layers)])
         self.layers = nn.ModuleList([DecoderLayer(*sizes, mixing(number)) for number in range(decoder_layers)])
         self.norm = nn.LayerNorm(width) if queries_as_position else nn.Identity()
-        self._asked: Kept[tuple[Tensor, Tensor, Tensor | None]] = Kept()
+        self._asked: Memo[tuple[Tensor, Tensor, Tensor | None]] = Memo()
 
     def forward(
         self,
@@ -122,7 +122,7 @@ class TokenEncoder(nn.Module):
         self.layers = nn.ModuleList(
             [EncoderLayer(width, attention_heads, feed_forward, dropout) for _ in range(layers)]
         )
-        self._tokens: Kept[tuple[Tensor]] = Kept()
+        self._tokens: Memo[tuple[Tensor]] = Memo()
 
     def forward(
         self,

@@ -24,8 +24,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from tagloom.errors import RecipeError, unknown_name
-from tagloom.labels.groups import Grouping
-from tagloom.labels.groups import partition as partition_classes
+from tagloom.labels.groups import Grouping, group_classes
 
 DEFAULT_WIDTHS = (64, 16)
 SHARED_INPUTS = ("shared", "task")
@@ -199,7 +198,7 @@ class HybridSharingReadout(nn.Module):
         super().__init__()
         if groups is None and isinstance(grouping, str):
             groups = classes
-        parts = partition_classes(classes, groups, grouping, grouping_seed)
+        parts = group_classes(classes, groups, grouping, grouping_seed)
         self.queries = len(parts)
         self.shared_count = shared_experts
         group_of = torch.empty(classes, dtype=torch.long)

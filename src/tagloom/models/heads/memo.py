@@ -9,7 +9,7 @@ from torch import Tensor
 T = TypeVar("T", bound=tuple[Tensor | None, ...])
 
 
-class Kept(Generic[T]):
+class Memo(Generic[T]):
     """The last result of a function of tensors, computed again only when one of them has changed.
 
     A change is another storage or another version of it, so loading weights, moving them, optimiser steps and edits in
@@ -19,7 +19,7 @@ class Kept(Generic[T]):
     Where a graph is traced the function is simply run: a compiler folds constants by itself. Copies and pickles start
     empty.
 
-    >>> weight, kept = torch.ones(1), Kept()
+    >>> weight, kept = torch.ones(1), Memo()
     >>> with torch.no_grad():
     ...     first = kept([weight], lambda: (weight * 2,))
     ...     second = kept([weight], lambda: (weight * 2,))
@@ -54,8 +54,8 @@ class Kept(Generic[T]):
         """Forget the result."""
         self._entry = None
 
-    def __reduce__(self) -> tuple[type["Kept[T]"], tuple[()]]:
-        return Kept, ()
+    def __reduce__(self) -> tuple[type["Memo[T]"], tuple[()]]:
+        return Memo, ()
 
 
 def _state(sources: Sequence[Tensor]) -> list[object] | None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from tagloom.errors import TagloomError
 from tagloom.models.heads.decoder import Decoder
 from tagloom.models.heads.experts import HybridSharingReadout
-from tagloom.models.heads.memo import Kept
+from tagloom.models.heads.memo import Memo
 from tagloom.models.heads.pooling import StagePooling
 from tagloom.models.heads.queries import JoinedWordQueries, WordQueries
 from tagloom.models.heads.readout import SharedReadout, WordReadout
@@ -66,7 +66,7 @@ class QueryHead(nn.Module):
         # Where queries look at each other, a label's score would depend on what else is asked for.
         apart = isinstance(decoder, Decoder) and not decoder.self_attention
         self.takes_words = words is not None and apart and isinstance(readout, SharedReadout | WordReadout)
-        self._embedding: Kept[tuple[Tensor, Tensor]] = Kept()
+        self._embedding: Memo[tuple[Tensor, Tensor]] = Memo()
 
     def forward(self, features: Tensor, *stages: Tensor) -> Tensor:
         """Map features (B, C, H, W) and the maps (B, C_s, H_s, W_s) of `stages` to logits (B, N)."""

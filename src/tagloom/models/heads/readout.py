@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tagloom.errors import RecipeError, unknown_name
-from tagloom.labels.groups import Grouping, lay_out, partition
+from tagloom.labels.groups import Grouping, group_classes, lay_out
 from tagloom.models.heads.experts import DEFAULT_WIDTHS, HybridSharingReadout
 
 
@@ -47,7 +47,7 @@ class GroupReadout(nn.Module):
         self, width: int, classes: int, groups: int | None = None, grouping: Grouping = "random", grouping_seed: int = 0
     ) -> None:
         super().__init__()
-        parts = partition(classes, groups, grouping, grouping_seed)
+        parts = group_classes(classes, groups, grouping, grouping_seed)
         self.queries = len(parts)
         size = -(-classes // len(parts))
         group_of = torch.empty(classes, dtype=torch.long)
@@ -99,7 +99,7 @@ class SharedReadout(nn.Module):
     ) -> None:
         super().__init__()
         groups = classes if groups is None and isinstance(grouping, str) else groups
-        parts = partition(classes, groups, grouping, grouping_seed)
+        parts = group_classes(classes, groups, grouping, grouping_seed)
         self.queries = len(parts)
         self.group_size, places = lay_out(parts)
         self.register_buffer("places", torch.tensor(places))
@@ -138,7 +138,7 @@ class WordReadout(nn.Module):
         grouping_seed: int = 0,
     ) -> None:
         super().__init__()
-        parts = partition(classes, groups, grouping, grouping_seed)
+        parts = group_classes(classes, groups, grouping, grouping_seed)
         self.queries = len(parts)
         self.group_size, places = lay_out(parts)
         self.register_buffer("places", torch.tensor(places))
