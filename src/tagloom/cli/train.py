@@ -123,8 +123,10 @@ def heads(
     """List the heads with their parameters and multiply-adds on a given backbone."""
     with needs_train("counting"):
         from tagloom.models.cost import tagger_cost
-        from tagloom.models.heads import HEADS, head_purpose
+        from tagloom.models.heads import head_class
     from rich.table import Table
+
+    from tagloom.recipe.names import HEADS
 
     console = open_console()
     table = Table("head", title=f"{backbone}, {classes} labels, {size} x {size} pixels", title_justify="left")
@@ -144,4 +146,4 @@ def heads(
         table.add_row(name, *figures)
     console.print(table)
     for name in HEADS:
-        console.print(f"[bold]{name}[/]  {escape(head_purpose(name))}")
+        console.print(f"[bold]{name}[/]  {escape(head_class(name).purpose())}")

@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from tagloom.errors import RecipeError, TagloomError, unknown_name
+from tagloom.errors import RecipeError, TagloomError
 from tagloom.files import whole_file
 from tagloom.losses import create_loss
-from tagloom.models.heads import head_options, needs_words
+from tagloom.models.heads import check_head_options, needs_words
 from tagloom.recipe import Recipe, recipe_from_dict
 from tagloom.recipe.distillation import Distillation, Images
 from tagloom.recipe.filling import fill
@@ -128,10 +128,7 @@ def _short(value: Any) -> str:
 
 def check_options(recipe: Recipe) -> None:
     """Check the options of head and loss, which only they themselves know."""
-    allowed = head_options(recipe.head.name)
-    for option in recipe.head.options:
-        if option not in allowed:
-            raise RecipeError(unknown_name(f"option of head '{recipe.head.name}'", option, allowed))
+    check_head_options(recipe.head.name, recipe.head.options)
     create_loss(recipe.loss.name, **recipe.loss.options)
     of_words = needs_words(recipe.head.name, recipe.head.options)
     if of_words and not recipe.words.source:

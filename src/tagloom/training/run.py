@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -21,8 +21,6 @@ from tagloom.data.table import LabelTable
 from tagloom.errors import TaggerError, TagloomError
 from tagloom.losses import create_loss
 from tagloom.models.heads import Head, needs_words
-from tagloom.models.heads.query_head import QueryHead
-from tagloom.models.heads.readout import WordReadout
 from tagloom.models.network import TaggerNetwork, build_network, count_parameters, pick_device, save_weights
 from tagloom.models.onnx_export import export_onnx
 from tagloom.models.start import start_from
@@ -80,7 +78,7 @@ class Materials(NamedTuple):
 
     forward: Forward
     loss: Loss
-    head: nn.Module
+    head: Head
     words: WordSettings
     batches: Batches
     classes: tuple[str, ...]
@@ -100,7 +98,7 @@ def supervised(materials: Materials) -> Task:
     return AugmentedQueriesTask(
         materials.forward,
         materials.loss,
-        cast(QueryHead, materials.head),  # check_augmented saw to it
+        materials.head,
         noise=words.query_noise,
         random_queries=words.random_queries,
         random_present=words.random_label == "present",
@@ -156,7 +154,7 @@ def train(
         _note_broken(parts, out, log)
         # From a cache only the head is run; otherwise pictures go through the whole network.
         module: nn.Module = network.head if recipe.from_cache else network
-        forward = cast(Head, network.head).classify if recipe.from_cache else network
+        forward = network.head.classify if recipe.from_cache else network
         network.to(place)
         loss = create_loss(recipe.loss.name, **recipe.loss.options)
         task = make_task(
@@ -338,8 +336,8 @@ def _finish(
         version=tagloom.__version__,
     )
     save_weights(network, out)
-    if isinstance(network.head, QueryHead) and network.head.words is not None:
-        write_vectors(out / WORDS_FILE, LabelVectors(table.classes, network.head.class_words().cpu().numpy()))
+    if (words := network.head.class_words()) is not None:
+        write_vectors(out / WORDS_FILE, LabelVectors(table.classes, words.by_class().cpu().numpy()))
     if plan.export:
         _export(network, out, recipe, log)
     (out / CARD_FILE).write_text(model_card(spec), encoding="utf-8")
@@ -358,17 +356,16 @@ def _export(network: TaggerNetwork, out: Path, recipe: Recipe, log: RunLog) -> N
 
 def _word_form(network: TaggerNetwork, recipe: Recipe) -> WordForm | None:
     """Say how the tagger is asked for labels; None where it knows its own only."""
-    head = network.head
-    if not (isinstance(head, QueryHead) and head.takes_words):
+    words = network.head.class_words()
+    if words is None or not network.head.takes_words:
         return None
-    readout = cast(WordReadout, head.readout)
     return WordForm(
         source=place_of_source(recipe.words.source),
-        places=tuple(readout.places.tolist()),
-        group_size=readout.group_size,
-        fixed_queries=head.fixed_queries,
-        grouping="consecutive" if recipe.head.options.get("grouping") == "consecutive" else "random",
-        grouping_seed=recipe.head.options.get("grouping_seed") or 0,
+        places=tuple(words.slots.tolist()),
+        group_size=words.group_size,
+        fixed_queries=words.fixed_queries,
+        grouping=words.grouping,
+        grouping_seed=words.grouping_seed,
     )
 
 

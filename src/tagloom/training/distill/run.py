@@ -4,14 +4,13 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
 from rich.console import Console
 
 from tagloom.errors import RecipeError, TaggerError, TagloomError
-from tagloom.models.heads import Head
 from tagloom.models.network import load_network, pick_device
 from tagloom.recipe.distillation import Distillation
 from tagloom.tagger.spec import RUN_FILE, SPEC_FILE, read_spec
@@ -158,7 +157,7 @@ def merge_teachers(
         spec = read_spec(teacher.folder)
         known[teacher.name] = spec.classes
         network = load_network(teacher.folder, spec).requires_grad_(False).to(device)
-        forwards.append(cast(Head, network.head).classify if from_features else network)
+        forwards.append(network.head.classify if from_features else network)
     return MergedTeachers(forwards, merge_order(classes, known))
 
 

@@ -13,7 +13,6 @@ from tagloom.cores import usable_cores
 from tagloom.data.reading import check_broken, read_pictures
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError, ImageError
-from tagloom.models.heads import Head
 from tagloom.models.heads.scale import FeatureScale
 from tagloom.models.network import TaggerNetwork
 from tagloom.recipe import Recipe
@@ -197,5 +196,5 @@ def _fit_scales(
     """Fit the head's feature scales to a sample of the training images."""
     rows = np.sort(np.random.default_rng(seed).permutation(count)[:SCALE_IMAGES])
     blocks = [gather(rows[first : first + 256].tolist()) for first in range(0, len(rows), 256)]
-    for number, scale in enumerate(cast(Head, network.head).scales):
+    for number, scale in enumerate(network.head.scales):
         cast(FeatureScale, scale).fit(torch.from_numpy(block[number]) for block in blocks)

@@ -10,18 +10,18 @@ so both are drawn from N(0, 1).
 from typing import cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tagloom.errors import RecipeError
-from tagloom.models.heads.query_head import QueryHead
-from tagloom.models.heads.readout import WordReadout
+from tagloom.models.heads import ClassWords, Head
 from tagloom.recipe.parts import WordSettings
 from tagloom.training.tasks.supervised import Batch, Forward, Loss
 
 
-def check_augmented(head: nn.Module, words: WordSettings) -> None:
+def check_augmented(head: Head, words: WordSettings) -> None:
     """Refuse to vary the words of a head that takes none but its own; asked before minutes of reading pictures."""
-    takes_any = isinstance(head, QueryHead) and head.takes_words and not (words.random_queries and head.fixed_queries)
+    own = head.class_words()
+    takes_any = own is not None and head.takes_words and not (words.random_queries and own.fixed_queries)
     if words.augmented and not takes_any:
         raise RecipeError(
             "words.query_noise and words.random_queries need a head whose queries and readout take any words, such as "
@@ -45,7 +45,7 @@ class AugmentedQueriesTask:
         self,
         forward: Forward,
         loss: Loss,
-        head: QueryHead,
+        head: Head,
         *,
         noise: float,
         random_queries: int,
@@ -60,11 +60,12 @@ class AugmentedQueriesTask:
 
     def __call__(self, batch: Batch) -> dict[str, Tensor]:
         """Give the loss, and the logits (B, N) of the classes' noisy words."""
-        words = cast(Tensor, self.head.words)
+        own_words = cast(ClassWords, self.head.class_words())
+        words = own_words.vectors
         asked = torch.cat([noisy(words, self.noise), words.new_empty(self.random_queries, *words.shape[1:]).normal_()])
         everything = self.forward(*batch.inputs, words=asked)
         own, random = everything.tensor_split([words.shape[0] * words.shape[1]], dim=1)
-        logits = own.index_select(1, cast(WordReadout, self.head.readout).places)
+        logits = own_words.class_logits(own)
         targets = torch.cat(
             [batch.targets, torch.full_like(random, self.random_label, dtype=batch.targets.dtype)], dim=1
         )
