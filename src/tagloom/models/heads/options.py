@@ -41,7 +41,7 @@ class PartTable:
     makers: Mapping[str, Callable[..., nn.Module]]
     facts: tuple[str, ...]
 
-    def choose(self, given: object, preset: object = None) -> tuple[str, dict[str, Any]]:
+    def choose(self, given: object, preset: object) -> tuple[str, dict[str, Any]]:
         """Decide name and options of a part: what is given wins over what a preset chooses.
 
         A choice of the preset that the named part does not take is dropped; a given one is an error.
@@ -59,9 +59,9 @@ class PartTable:
                 raise RecipeError(self._unknown(name, option, known))
         return name, {option: value for option, value in defaults.items() if option in known} | options
 
-    def create(self, given: object, **facts: Any) -> nn.Module:
-        """Make a part from a name, or from a dict of a name and options; each maker gets the facts that it takes."""
-        name, options = self.choose(given)
+    def create(self, given: object, preset: object, **facts: Any) -> nn.Module:
+        """Make the part that `choose` decides on; its maker gets those facts that it takes."""
+        name, options = self.choose(given, preset)
         taken = inspect.signature(self.makers[name]).parameters
         return self.makers[name](**{fact: value for fact, value in facts.items() if fact in taken}, **options)
 

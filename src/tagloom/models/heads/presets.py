@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from tagloom.models.heads.queries import WordVectors
-from tagloom.models.heads.query_head import PART_TABLES, QueryHead
+from tagloom.models.heads.query_head import QueryHead
 from tagloom.recipe.head_parts import part_options
 
 
 class Preset(QueryHead):
-    """A `QueryHead` with choices of its own, which what is given overrides option by option.
+    """A `QueryHead` with a paper's defaults. Each can be overridden, also single options of a part.
 
     Attributes:
-        choices: Options of the head.
+        choices: Options of the head, with a name for each part.
     """
 
     choices: ClassVar[Mapping[str, Any]] = {}
@@ -28,11 +28,7 @@ class Preset(QueryHead):
         word_vectors: WordVectors | None = None,
         **options: Any,
     ) -> None:
-        chosen = {**self.choices, **options}
-        for table in PART_TABLES:
-            name, part = table.choose(options.get(table.kind), self.choices[table.kind])
-            chosen[table.kind] = {"name": name, **part}
-        super().__init__(in_channels, classes, stage_channels, word_vectors, **chosen)
+        super().__init__(in_channels, classes, stage_channels, word_vectors, **{**self.choices, **options})
 
     @classmethod
     def option_names(cls) -> list[str]:

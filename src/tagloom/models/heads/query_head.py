@@ -106,21 +106,23 @@ class QueryHead(Head):
         width = in_channels if width is None else width
         check_whole("head option width", width, 1)
         check_number("head option feature_dropout", feature_dropout, 0.0, 1.0, below=True)
-        vectors = _checked_words(word_vectors, classes, QUERIES.choose(queries)[0], READOUTS.choose(readout)[0])
+        vectors = _checked_words(word_vectors, classes, self.needs_words({"queries": queries, "readout": readout}))
         word_size = None if vectors is None else vectors.shape[1]
         # The readout decides how many queries there are, and which classes share one.
-        reads = cast(Readout, READOUTS.create(readout, width=width, classes=classes, word_size=word_size))
+        presets = {table.kind: self.default_part(table.kind) for table in PART_TABLES}
+        sizes = {"width": width, "classes": classes, "word_size": word_size}
+        reads = cast(Readout, READOUTS.create(readout, presets["readout"], **sizes))
         words, word_slots = (None, None) if vectors is None else _by_query(vectors, reads)
-        asks = cast(Queries, QUERIES.create(queries, count=reads.queries, width=width, words=words))
-        decodes = cast(Decoder, DECODERS.create(decoder, width=width))
+        asks = cast(Queries, QUERIES.create(queries, presets["queries"], count=reads.queries, width=width, words=words))
+        decodes = cast(Decoder, DECODERS.create(decoder, presets["decoder"], width=width))
         self.poolings = choose_poolings(stages, stage_pooling, stage_channels=stage_channels, in_channels=in_channels)
         self.stages = tuple(pooling.stage for pooling in self.poolings)
         self.summary = ("map", *(pooling.name for pooling in self.poolings))
-        sizes = [pooling.values for pooling in self.poolings]
-        self.scales = nn.ModuleList([FeatureScale(channels) for channels in (in_channels, *sizes)])
+        lengths = [pooling.values for pooling in self.poolings]
+        self.scales = nn.ModuleList([FeatureScale(channels) for channels in (in_channels, *lengths)])
         self.feature_dropout = nn.Dropout2d(feature_dropout)
         self.embed = nn.Linear(in_channels, width)
-        self.embed_stages = nn.ModuleList([nn.Linear(values, width) for values in sizes])
+        self.embed_stages = nn.ModuleList([nn.Linear(values, width) for values in lengths])
         self.rectify = nn.ReLU(inplace=True) if rectify else nn.Identity()
         self.queries, self.decoder, self.readout = asks, decodes, reads
         self.register_buffer("words", words)
@@ -212,7 +214,7 @@ class QueryHead(Head):
 
     @classmethod
     def default_part(cls, kind: str) -> dict[str, Any]:
-        """Give what a part is if a recipe says nothing about it, as a dict with its `name`."""
+        """Give what a part is unless a recipe says otherwise, as a dict with its `name`."""
         return part_options(kind, inspect.signature(QueryHead).parameters[kind].default)
 
     def _decode(
@@ -259,9 +261,9 @@ def _tokens(features: Tensor) -> Tensor:
     return features.flatten(2).transpose(1, 2)
 
 
-def _checked_words(word_vectors: WordVectors | None, classes: int, queries: str, readout: str) -> Tensor | None:
+def _checked_words(word_vectors: WordVectors | None, classes: int, needed: bool) -> Tensor | None:
     """Give word vectors (N, d_w) if a part is made from them; refuse those that no part uses."""
-    if "words" in (queries, readout):
+    if needed:
         return word_tensor(word_vectors, classes)
     if word_vectors is not None:
         raise RecipeError("word_vectors are given, but nothing uses them: set queries or readout to words.")
