@@ -30,7 +30,7 @@ def measure(head_name: str, classes: int) -> dict[str, float]:
     features = torch.randn(BATCH, 2048, 7, 7).to(memory_format=torch.channels_last)
     targets = (torch.rand(BATCH, classes) < 0.001).float()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    options = {"groups": 100} if head_name == "ml-decoder" else {}
+    options = {"readout": {"groups": 100}} if head_name == "ml-decoder" else {}
     head = create_head(head_name, in_channels=2048, classes=classes, **options)
 
     def infer() -> None:

@@ -76,7 +76,7 @@ def main() -> None:
     torch.manual_seed(0)
     features = torch.randn(16, 2048, 7, 7).to(memory_format=torch.channels_last)
     targets = (torch.rand(16, 9600) < 0.001).float()
-    ours = create_head("ml-decoder", in_channels=2048, classes=9600, groups=100)
+    ours = create_head("ml-decoder", in_channels=2048, classes=9600, readout={"groups": 100})
     literal = LiteralMLDecoder(2048, ours.readout.groups())
     same_weights(ours, literal)
     with torch.no_grad():

@@ -19,22 +19,22 @@ ROWS = [
     # table, network, its changes, pixels, labels, head, its options, the paper's figure
     ("1", "tresnet_m", {}, 448, 80, "gap", {}, 23.0),
     ("1", "tresnet_m", {}, 448, 80, "transformer-decoder", {}, 24.1),
-    ("1", "tresnet_m", {}, 448, 80, "ml-decoder", {"groups": 20}, 23.6),
-    ("1", "tresnet_m", {}, 448, 80, "ml-decoder", {"groups": 80}, 23.9),
+    ("1", "tresnet_m", {}, 448, 80, "ml-decoder", {"readout": {"groups": 20}}, 23.6),
+    ("1", "tresnet_m", {}, 448, 80, "ml-decoder", {"readout": {"groups": 80}}, 23.9),
     ("2", "tresnet_m", {}, 224, 9600, "gap", {}, 5.8),
     ("2", "tresnet_m", {}, 224, 9600, "transformer-decoder", {}, 178.6),
-    ("2", "tresnet_m", {}, 224, 9600, "ml-decoder", {"groups": 100}, 6.3),
-    ("2", "tresnet_m", {}, 224, 9600, "ml-decoder", {"groups": 200}, 6.7),
-    ("2", "tresnet_m", {}, 224, 9600, "ml-decoder", {"groups": 400}, 7.6),
+    ("2", "tresnet_m", {}, 224, 9600, "ml-decoder", {"readout": {"groups": 100}}, 6.3),
+    ("2", "tresnet_m", {}, 224, 9600, "ml-decoder", {"readout": {"groups": 200}}, 6.7),
+    ("2", "tresnet_m", {}, 224, 9600, "ml-decoder", {"readout": {"groups": 400}}, 7.6),
     ("9", "tresnet_m", {}, 224, 100, "transformer-decoder", {}, 6.6),
     ("9", "tresnet_m", {}, 224, 1000, "transformer-decoder", {}, 14.2),
     ("9", "tresnet_m", {}, 224, 5000, "transformer-decoder", {}, 61.1),
-    ("9", "tresnet_m", {}, 224, 1000, "ml-decoder", {"groups": 100}, 6.3),
-    ("9", "tresnet_m", {}, 224, 5000, "ml-decoder", {"groups": 100}, 6.4),
-    ("10", "tresnet_v2_l", {}, 224, 80, "ml-decoder", {"groups": 80}, 9.3),
-    ("10", "tresnet_v2_l", {}, 448, 80, "ml-decoder", {"groups": 80}, 36.2),
-    ("10", "tresnet_v2_l", {}, 640, 80, "ml-decoder", {"groups": 80}, 73.5),
-    ("10", "tresnet_v2_l", XL, 640, 80, "ml-decoder", {"groups": 80}, 103.8),
+    ("9", "tresnet_m", {}, 224, 1000, "ml-decoder", {"readout": {"groups": 100}}, 6.3),
+    ("9", "tresnet_m", {}, 224, 5000, "ml-decoder", {"readout": {"groups": 100}}, 6.4),
+    ("10", "tresnet_v2_l", {}, 224, 80, "ml-decoder", {"readout": {"groups": 80}}, 9.3),
+    ("10", "tresnet_v2_l", {}, 448, 80, "ml-decoder", {"readout": {"groups": 80}}, 36.2),
+    ("10", "tresnet_v2_l", {}, 640, 80, "ml-decoder", {"readout": {"groups": 80}}, 73.5),
+    ("10", "tresnet_v2_l", XL, 640, 80, "ml-decoder", {"readout": {"groups": 80}}, 103.8),
 ]
 
 
@@ -61,7 +61,7 @@ def main() -> None:
             cost = count_cost(head, torch.zeros(1, channels, side, side)).multiply_adds
         ours = (below + cost) / 1e9
         network = name + (" (3, 8, 36, 3)" if changes else "")
-        shown = head_name + (f", {options['groups']} queries" if options else "")
+        shown = head_name + (f", {options['readout']['groups']} queries" if options else "")
         print(
             f"| {table} | {network} | {size} | {classes} | {shown} | {paper} | {ours:.2f} | {ours / paper - 1:+.1%} |"
         )

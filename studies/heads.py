@@ -14,7 +14,7 @@ from runner import Variant
 from tagloom.data import load_table
 from tagloom.labels.graph import partition
 
-SMALL = ("head.options.width=256", "head.options.feed_forward=512", "head.options.feature_dropout=0.5")
+SMALL = ("head.options.width=256", "head.options.decoder.feed_forward=512", "head.options.feature_dropout=0.5")
 
 
 def variants(data: str) -> list[Variant]:
@@ -24,11 +24,18 @@ def variants(data: str) -> list[Variant]:
     return [
         Variant("GAP", "quick-gap"),
         Variant("transformer decoder", "quick", ("head.name=transformer-decoder", *SMALL)),
-        Variant("ML-Decoder 20 queries", "quick", ("head.options.groups=20",)),
-        Variant("ML-Decoder 80 queries", "quick", ("head.options.groups=80",)),
-        Variant("80 learnable queries", "quick", ("head.options.groups=80", "head.options.queries=learnable"), one),
-        Variant("20 consecutive groups", "quick", ("head.options.groups=20", "head.options.grouping=consecutive"), one),
-        Variant("20 label-graph groups", "quick", (f"head.options.grouping={json.dumps(groups)}",), one),
+        Variant("ML-Decoder 20 queries", "quick", ("head.options.readout.groups=20",)),
+        Variant("ML-Decoder 80 queries", "quick", ("head.options.readout.groups=80",)),
+        Variant(
+            "80 learnable queries", "quick", ("head.options.readout.groups=80", "head.options.queries=learnable"), one
+        ),
+        Variant(
+            "20 consecutive groups",
+            "quick",
+            ("head.options.readout.groups=20", "head.options.readout.grouping=consecutive"),
+            one,
+        ),
+        Variant("20 label-graph groups", "quick", (f"head.options.readout.grouping={json.dumps(groups)}",), one),
     ]
 
 

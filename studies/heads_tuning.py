@@ -25,7 +25,7 @@ def decoder(
         f"optimiser.learning_rate={rate}",
         f"training.epochs={epochs}",
         f"head.options.feature_dropout={feature_dropout}",
-        "head.options.groups=20",
+        "head.options.readout.groups=20",
     )
     return Variant(f"ML-Decoder {name}", "quick", (*COMMON, "augment.flip=0", *base, *own, *settings), seeds=(0,))
 

@@ -11,8 +11,8 @@ fifth of the training images (studies/sharing_tuning.py); nothing was chosen on 
 from command import study
 from runner import Variant
 
-SMALL = ("head.options.width=128", "head.options.feed_forward=512", "head.options.feature_dropout=0.5")
-PRINTED = "head.options.shared_input=task"
+SMALL = ("head.options.width=128", "head.options.decoder.feed_forward=512", "head.options.feature_dropout=0.5")
+PRINTED = "head.options.readout.shared_input=task"
 ONE = (0,)
 
 
@@ -23,7 +23,7 @@ def head(name: str, *settings: str) -> tuple[str, ...]:
 
 def shared(number: int) -> str:
     """The setting for so many shared experts."""
-    return f"head.options.shared_experts={number}"
+    return f"head.options.readout.shared_experts={number}"
 
 
 VARIANTS = [

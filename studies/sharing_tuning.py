@@ -27,7 +27,9 @@ VARIANTS = [
     candidate("Query2Label 1e-3 decay 0.3", "query2label", DECAY),
     candidate("HSQ as printed 1e-3 decay 0.3", "hsq", PRINTED, DECAY),
     candidate("HSQ as printed 1e-3 decay 0.3 dropout 0.6", "hsq", PRINTED, DECAY, DROP + "0.6"),
-    candidate("HSQ as printed 1e-3 decay 0.3 one layer", "hsq", PRINTED, DECAY, "head.options.layer_widths=[64]"),
+    candidate(
+        "HSQ as printed 1e-3 decay 0.3 one layer", "hsq", PRINTED, DECAY, "head.options.readout.layer_widths=[64]"
+    ),
 ]
 
 

@@ -63,9 +63,9 @@ NO_NOISE, NOISE, RANDOM = "words.query_noise=0", "words.query_noise=0.1", "words
 BY_THE_LETTER = ("words.random_queries=2", "words.random_label=present")  # more drown the labels of an image
 GROUPED = (
     "head.name=ml-decoder-words-grouped",
-    "head.options.feed_forward=512",
+    "head.options.decoder.feed_forward=512",
     "head.options.feature_dropout=0.5",
-    "head.options.groups=13",  # five words per query
+    "head.options.readout.groups=13",  # five words per query
 )
 
 

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from tagloom.errors import DataError, RecipeError
 from tagloom.losses import (
-    LOSSES,
     asymmetric_loss,
     binary_cross_entropy,
     create_loss,
@@ -17,6 +16,9 @@ from tagloom.losses import (
     focal_loss,
     soft_margin_loss,
 )
+from tagloom.recipe.names import LOSSES, resolve
+
+FUNCTIONS = {name: resolve(entry) for name, entry in LOSSES.items()}
 
 
 def batch(images: int = 7, labels: int = 11, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -79,7 +81,7 @@ def test_asymmetric_loss_without_gammas_and_margin_is_binary_cross_entropy() -> 
 def test_extreme_logits_give_finite_losses_and_gradients(name: str, extreme: float) -> None:
     logits = torch.full((2, 3), extreme, requires_grad=True)
     targets = torch.tensor([[1, 0, 0], [0, 1, 0]])
-    loss, gradient = value_and_gradient(LOSSES[name](logits, targets), logits)
+    loss, gradient = value_and_gradient(FUNCTIONS[name](logits, targets), logits)
     assert loss.isfinite()
     assert gradient.isfinite().all()
 
@@ -104,12 +106,12 @@ def test_unknown_pairs_have_exactly_no_loss_and_no_gradient(name: str, poison: f
     logits, targets, known = batch()
     poisoned = torch.where(known, logits, poison).requires_grad_()
     other_targets = torch.where(known, targets, 1)
-    loss, gradient = value_and_gradient(LOSSES[name](poisoned, other_targets, known=known), poisoned)
+    loss, gradient = value_and_gradient(FUNCTIONS[name](poisoned, other_targets, known=known), poisoned)
     assert (gradient[~known] == 0).all()
     assert (gradient[known] != 0).any()
     clean = torch.where(known, logits, 5.0).requires_grad_()
     torch.testing.assert_close(
-        (loss, gradient), value_and_gradient(LOSSES[name](clean, targets, known=known), clean), rtol=0, atol=0
+        (loss, gradient), value_and_gradient(FUNCTIONS[name](clean, targets, known=known), clean), rtol=0, atol=0
     )
 
 
@@ -118,9 +120,9 @@ def test_an_image_with_nothing_known_contributes_nothing(name: str) -> None:
     logits, targets, known = batch()
     known[0] = False
     logits.requires_grad_()
-    loss, gradient = value_and_gradient(LOSSES[name](logits, targets, known=known), logits)
+    loss, gradient = value_and_gradient(FUNCTIONS[name](logits, targets, known=known), logits)
     assert (gradient[0] == 0).all()
-    without = LOSSES[name](logits[1:], targets[1:], known=known[1:])
+    without = FUNCTIONS[name](logits[1:], targets[1:], known=known[1:])
     torch.testing.assert_close(loss * len(logits), without.detach() * (len(logits) - 1))
 
 
@@ -128,14 +130,14 @@ def test_an_image_with_nothing_known_contributes_nothing(name: str) -> None:
 def test_all_known_is_the_same_as_no_mask(name: str) -> None:
     logits, targets, _ = batch()
     everything = torch.ones_like(targets, dtype=torch.bool)
-    torch.testing.assert_close(LOSSES[name](logits, targets, known=everything), LOSSES[name](logits, targets))
+    torch.testing.assert_close(FUNCTIONS[name](logits, targets, known=everything), FUNCTIONS[name](logits, targets))
 
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float16, torch.float64])
 def test_targets_may_be_of_any_dtype(name: str, dtype: torch.dtype) -> None:
     logits, targets, _ = batch()
-    torch.testing.assert_close(LOSSES[name](logits, targets.to(dtype)), LOSSES[name](logits, targets))
+    torch.testing.assert_close(FUNCTIONS[name](logits, targets.to(dtype)), FUNCTIONS[name](logits, targets))
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -143,8 +145,8 @@ def test_half_precision_logits_are_computed_in_float32(name: str) -> None:
     logits, targets, known = batch(images=64, labels=500)
     half = (logits * 4).half().requires_grad_()
     single = half.detach().float().requires_grad_()
-    given = value_and_gradient(LOSSES[name](half, targets, known=known), half)
-    expected = value_and_gradient(LOSSES[name](single, targets, known=known), single)
+    given = value_and_gradient(FUNCTIONS[name](half, targets, known=known), half)
+    expected = value_and_gradient(FUNCTIONS[name](single, targets, known=known), single)
     assert given[0].dtype == torch.float32
     torch.testing.assert_close(given[0], expected[0], rtol=0, atol=0)
     torch.testing.assert_close(given[1], expected[1].half(), rtol=0, atol=0)
@@ -154,7 +156,7 @@ def test_half_precision_logits_are_computed_in_float32(name: str) -> None:
 def test_weights_multiply_the_terms_per_class_or_per_pair(name: str) -> None:
     logits, targets, known = batch()
     per_class = torch.rand(logits.shape[1]) + 0.5
-    loss = LOSSES[name]
+    loss = FUNCTIONS[name]
     torch.testing.assert_close(
         loss(logits, targets, known=known, weights=per_class),
         loss(logits, targets, known=known, weights=per_class.expand_as(logits)),
@@ -247,7 +249,7 @@ def test_asymmetric_loss_keeps_one_float_tensor_for_the_backward_pass() -> None:
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_an_empty_batch_costs_nothing(name: str) -> None:
-    assert LOSSES[name](torch.zeros(0, 3), torch.zeros(0, 3)).item() == 0
+    assert FUNCTIONS[name](torch.zeros(0, 3), torch.zeros(0, 3)).item() == 0
 
 
 def test_shapes_that_would_broadcast_are_refused() -> None:
@@ -290,7 +292,7 @@ def test_wrong_names_fail_with_the_right_ones() -> None:
     ],
 )
 def test_values_that_cannot_work_are_refused(name: str, option: str, value: object) -> None:
-    with pytest.raises(RecipeError, match=f"{option} of the loss '{name}'"):
+    with pytest.raises(RecipeError, match=f"loss option {option} is"):
         create_loss(name, **{option: value})
 
 
@@ -298,9 +300,9 @@ def test_a_recipe_may_list_label_weights():
     logits, targets = torch.randn(4, 3), (torch.rand(4, 3) > 0.5).float()
     weighted = create_loss("bce", weights=[0.0, 2.0, 1.0])(logits, targets)
     assert torch.allclose(weighted, binary_cross_entropy(logits, targets, weights=torch.tensor([0.0, 2.0, 1.0])))
-    with pytest.raises(RecipeError, match="one per label"):
+    with pytest.raises(RecipeError, match="one per class"):
         create_loss("bce", weights=[1, -1])
-    with pytest.raises(RecipeError, match="2 weights for 3 labels"):
+    with pytest.raises(RecipeError, match="2 weights for 3 classes"):
         create_loss("bce", weights=[1, 1])(logits, targets)
 
 
@@ -308,7 +310,7 @@ def test_a_recipe_may_list_label_weights():
 def test_unknown_labels_may_count_as_negatives_of_a_small_weight(name):
     logits, targets = torch.randn(4, 5), torch.randint(0, 2, (4, 5)).float()
     known = torch.rand(4, 5) < 0.5
-    function = LOSSES[name]
+    function = FUNCTIONS[name]
     expected = function(logits, targets, known=known) + 0.3 * function(logits, 0 * targets, known=~known)
     assert torch.allclose(create_loss(name, unknown_weight=0.3)(logits, targets, known), expected)
     left_out = create_loss(name, unknown_weight=0.0)(logits, targets, known)
@@ -318,7 +320,7 @@ def test_unknown_labels_may_count_as_negatives_of_a_small_weight(name):
 def test_the_weight_of_unknown_labels_multiplies_that_of_the_label():
     logits, targets, known = torch.randn(2, 2), torch.zeros(2, 2), torch.tensor([[True, False], [False, True]])
     weighted = create_loss("bce", unknown_weight=0.5, weights=[2.0, 3.0])(logits, targets, known)
-    by_hand = LOSSES["bce"](logits, targets, weights=torch.tensor([[2.0, 1.5], [1.0, 3.0]]))
+    by_hand = FUNCTIONS["bce"](logits, targets, weights=torch.tensor([[2.0, 1.5], [1.0, 3.0]]))
     assert torch.allclose(weighted, by_hand)
     assert torch.isfinite(create_loss("bce", unknown_weight=0.5)(logits, targets))
 

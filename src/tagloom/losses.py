@@ -1,19 +1,24 @@
 """Losses over logits `(B, N)` and 0/1 targets `(B, N)`: what training minimises.
 
-Every loss takes `known`, `(B, N)` and true where the label is known, and gives an unknown pair no loss and no gradient,
-whatever its logit; and `weights`, `(N,)` or `(B, N)`, which multiply the terms. Everything is computed in float32,
-whatever comes in. All but `soft_margin_loss` sum over labels and average over images, so they differ only in the term.
+Every loss takes `known`, `(B, N)`, true where the pair is known: an unknown pair gets no loss and no gradient, whatever
+its logit. Every loss takes `weights`, `(N,)` or `(B, N)`, which multiply the terms. Everything is computed in float32.
+All but `soft_margin_loss` sum over classes and average over images, so they differ in the term only.
+
+A loss of your own is a function like these and a line in `tagloom.recipe.names.LOSSES`. The first line of its docstring
+says what it is for.
 """
 
 import inspect
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812, the name everybody knows it by
 from torch import Tensor
 
+from tagloom.checks import check_choice, check_number
 from tagloom.errors import DataError, RecipeError, unknown_name
+from tagloom.recipe.names import LOSSES, resolve
+from tagloom.wording import shown
 
 
 def asymmetric_loss(
@@ -25,7 +30,7 @@ def asymmetric_loss(
     known: Tensor | None = None,
     weights: Tensor | None = None,
 ) -> Tensor:
-    """Let easy negatives weigh next to nothing (Ridnik et al., Asymmetric Loss for Multi-Label Classification, 2021).
+    """Give easy negatives almost no weight (Ridnik et al., Asymmetric Loss for Multi-Label Classification, 2021).
 
     With p = σ(x) and q = min(1 − p + margin, 1), a positive costs −(1 − p)^γ₊ · log p and a negative
     −(1 − q)^γ₋ · log q, the powers held constant in the gradient. Both gammas and the margin at zero give exactly
@@ -34,14 +39,14 @@ def asymmetric_loss(
     Args:
         logits: `(B, N)`, any float dtype.
         targets: `(B, N)`, 0 or 1, any dtype.
-        gamma_negative: How fast a negative stops counting as it gets easy.
-        gamma_positive: The same for a positive; 0 keeps every positive at full weight.
+        gamma_negative: How fast the weight of a negative falls as it gets easier.
+        gamma_positive: The same for a positive; with 0 every positive has full weight.
         margin: A negative with p below it costs nothing at all.
-        known: `(B, N)`, true where the label is known; all of them if None.
+        known: `(B, N)`, true where the pair is known; all pairs if None.
         weights: `(N,)` or `(B, N)`, factors of the terms.
 
     Returns:
-        A float32 scalar. Only one `(B, N)` float tensor is kept for the backward pass.
+        A float32 scalar. Only one `(B, N)` float tensor is stored for the backward pass.
 
     >>> print(f"{asymmetric_loss(torch.tensor([[2.0, -2.0]]), torch.tensor([[1, 0]])):.4f}")
     0.1269
@@ -52,9 +57,9 @@ def asymmetric_loss(
 
 
 class _AsymmetricTerms(torch.autograd.Function):
-    """Terms and their derivative at once: constant powers give it a closed form, and nothing else need be kept.
+    """Terms and their derivative at once: constant powers give it a closed form, and nothing else has to be stored.
 
-    Autograd's own graph of the same expression keeps several `(B, N)` tensors, which 9,600 labels make heavy.
+    Autograd's own graph of the same expression stores several `(B, N)` tensors, which is much for 9,600 classes.
     """
 
     @staticmethod
@@ -90,10 +95,10 @@ def focal_loss(
     known: Tensor | None = None,
     weights: Tensor | None = None,
 ) -> Tensor:
-    """Turn down labels that are already right, positive and negative alike (Lin et al., Focal Loss, 2017).
+    """Give pairs that are already right less weight, positive and negative (Lin et al., Focal Loss, 2017).
 
-    A label costs −α_t · (1 − p_t)^γ · log p_t, where p_t is the probability given to what is true and α_t is `alpha`
-    for a positive and 1 − `alpha` for a negative (1 for both if None). The power takes part in the gradient, as in the
+    A pair costs −α_t · (1 − p_t)^γ · log p_t, where p_t is the probability given to what is true and α_t is `alpha`
+    for a positive and 1 − `alpha` for a negative (1 for both if None). The gradient goes through the power, as in the
     paper. Arguments otherwise as for `asymmetric_loss`.
     """
     logits = _prepared(logits, targets, known)
@@ -113,7 +118,7 @@ def binary_cross_entropy(
     known: Tensor | None = None,
     weights: Tensor | None = None,
 ) -> Tensor:
-    """Cost every label −log of the probability given to the truth.
+    """Binary cross-entropy: every pair costs −log of the probability given to the truth.
 
     With `smoothing` s the target y becomes (1 − s) y + s / N. Arguments otherwise as for `asymmetric_loss`.
 
@@ -132,15 +137,15 @@ def soft_margin_loss(
     known: Tensor | None = None,
     weights: Tensor | None = None,
 ) -> Tensor:
-    """Average the cross-entropy over each image's known labels, then over images; N does not change its scale.
+    """Average the cross-entropy over each image's known classes, then over images; N does not change its scale.
 
-    It is torch's `multilabel_soft_margin_loss` where all is known. An image with nothing known contributes 0.
+    If everything is known it is torch's `multilabel_soft_margin_loss`. An image without known classes contributes 0.
     Arguments as for `binary_cross_entropy`.
     """
     logits = _prepared(logits, targets, known)
     terms = F.binary_cross_entropy_with_logits(logits, _smoothed(targets, smoothing), reduction="none")
-    labels_known = logits.shape[1] if known is None else known.bool().sum(dim=1, keepdim=True).clamp(min=1)
-    return _summed(terms / labels_known, known, weights)
+    classes_known = logits.shape[1] if known is None else known.bool().sum(dim=1, keepdim=True).clamp(min=1)
+    return _summed(terms / classes_known, known, weights)
 
 
 def cross_entropy(
@@ -150,7 +155,7 @@ def cross_entropy(
     known: Tensor | None = None,
     weights: Tensor | None = None,
 ) -> Tensor:
-    """Make the classes compete by a softmax, for images that carry one label each.
+    """Cross-entropy under a softmax, for images with one label each.
 
     Unknown classes are left out of the softmax, and the targets of the others are scaled to sum to one, so that they
     may be one-hot, several-hot or probabilities. An image without a known positive contributes 0.
@@ -159,7 +164,7 @@ def cross_entropy(
         logits: `(B, N)`, any float dtype.
         targets: `(B, N)`, one-hot or probabilities, any dtype.
         smoothing: The share of the target that is spread evenly over the image's known classes.
-        known: `(B, N)`, true where it is known whether the image is of the class; all if None.
+        known: `(B, N)`, true where the pair is known; all pairs if None.
         weights: `(N,)` or `(B, N)`, factors of the terms.
 
     Returns:
@@ -184,19 +189,19 @@ def _smoothed(targets: Tensor, smoothing: float) -> Tensor:
 
 
 def _prepared(logits: Tensor, targets: Tensor, known: Tensor | None) -> Tensor:
-    """Logits in float32, with 0 where unknown: masking only the terms would let ∞ · 0 into the gradient."""
+    """Give logits in float32, with 0 where unknown: masking only the terms would let ∞ · 0 into the gradient."""
     for name, other in (("targets", targets), ("known", known)):
         if other is not None and other.shape != logits.shape:
             raise DataError(
-                f"logits are {tuple(logits.shape)} but {name} are {tuple(other.shape)}: a loss takes one of each per"
-                " image and label. Check that the head has as many classes as the table."
+                f"logits are {tuple(logits.shape)} but {name} are {tuple(other.shape)}: a loss needs one of each per"
+                " image and class. Check that head and table have the same number of classes."
             )
     logits = logits.float()
     return logits if known is None else torch.where(known.bool(), logits, 0)
 
 
 def _summed(terms: Tensor, known: Tensor | None, weights: Tensor | None) -> Tensor:
-    """Sum terms `(B, N)` over known labels and average over images; a batch without images costs 0."""
+    """Sum terms `(B, N)` over known classes and average over images; a batch without images costs 0."""
     if weights is not None:
         terms = terms * weights.to(terms)
     if known is not None:
@@ -211,14 +216,6 @@ class Loss(Protocol):
         """Compute the loss of one batch."""
 
 
-LOSSES: dict[str, Callable[..., Tensor]] = {
-    "asymmetric": asymmetric_loss,
-    "focal": focal_loss,
-    "bce": binary_cross_entropy,
-    "soft-margin": soft_margin_loss,
-    "cross-entropy": cross_entropy,
-}
-
 _LIMITS = {
     "gamma": (0.0, 100.0),
     "gamma_negative": (0.0, 100.0),
@@ -230,8 +227,8 @@ _LIMITS = {
 }
 
 
-def _weights(name: str, given: Any) -> Tensor | None:
-    """Check label weights that a recipe lists: one number from 0 on for each label."""
+def _weights(given: Any) -> Tensor | None:
+    """Check class weights from a recipe: a list of numbers of at least 0, one per class."""
     if given is None or isinstance(given, Tensor):
         return given
     try:
@@ -239,17 +236,19 @@ def _weights(name: str, given: Any) -> Tensor | None:
     except (TypeError, ValueError):
         weights = torch.full((1,), -1.0)
     if weights.ndim != 1 or not bool((weights >= 0).all()):
-        raise RecipeError(f"weights of the loss '{name}' are {given!r}: list numbers from 0 on, one per label.")
+        raise RecipeError(
+            f"loss option weights is {shown(given)}; it must be a list of numbers of at least 0, one per class."
+        )
     return weights
 
 
 def create_loss(name: str, **options: Any) -> Loss:
-    """Build the loss that a recipe names, with its options fixed and checked.
+    """Make the loss that a recipe names, with its options checked and filled in.
 
     Args:
-        name: A key of `LOSSES`.
-        **options: Arguments of that function other than logits, targets and known; and for every loss
-            `unknown_weight`, with which labels that are unknown count as negatives: 0, the default, leaves them out.
+        name: A key of `tagloom.recipe.names.LOSSES`.
+        **options: Arguments of that function except logits, targets and known; and for every loss `unknown_weight`, the
+            weight of unknown pairs as negatives: 0, the default, leaves them out.
 
     Returns:
         A function of logits, targets and known.
@@ -260,31 +259,29 @@ def create_loss(name: str, **options: Any) -> Loss:
     >>> print(f"{create_loss('asymmetric', margin=0.0)(torch.zeros(1, 1), torch.zeros(1, 1)):.4f}")
     0.0433
     """
-    if name not in LOSSES:
-        raise RecipeError(unknown_name("loss", name, LOSSES))
-    function = LOSSES[name]
+    check_choice("loss", name, LOSSES)
+    function = resolve(LOSSES[name])
     allowed = set(inspect.signature(function).parameters) - {"logits", "targets", "known"} | {"unknown_weight"}
     for option, value in options.items():
         if option not in allowed:
             raise RecipeError(unknown_name(f"option of the loss '{name}'", option, allowed))
         if option in _LIMITS and not (value is None and option == "alpha"):
-            low, high = _LIMITS[option]
-            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-                raise RecipeError(
-                    f"{option} of the loss '{name}' is {value!r}: give a number from {low:g} to {high:g}."
-                )
+            check_number(f"loss option {option}", value, *_LIMITS[option])
 
-    weights = _weights(name, options.pop("weights", None))
+    weights = _weights(options.pop("weights", None))
     unknown_weight = options.pop("unknown_weight", 0.0)
 
     def loss(logits: Tensor, targets: Tensor, known: Tensor | None = None) -> Tensor:
         factors = None if weights is None else weights.to(logits.device)
         if factors is not None and factors.shape[-1] != logits.shape[-1]:
-            raise RecipeError(f"the loss has {factors.shape[-1]} weights for {logits.shape[-1]} labels: give one each.")
+            raise RecipeError(
+                f"the loss has {factors.shape[-1]} weights for {logits.shape[-1]} classes: give one each."
+            )
         if known is not None and unknown_weight > 0:
             targets = targets * known.bool()
             certainty = torch.where(known.bool(), 1.0, unknown_weight)
             known, factors = None, certainty if factors is None else certainty * factors
-        return function(logits, targets, known=known, weights=factors, **options)
+        terms: Tensor = function(logits, targets, known=known, weights=factors, **options)
+        return terms
 
     return loss

@@ -13,7 +13,7 @@ from PIL import Image
 
 from tagloom.cli import app, main
 from tagloom.recipe import load_recipe, recipe_names
-from tagloom.recipe.names import HEAD_NAMES
+from tagloom.recipe.names import HEADS
 
 
 def run(
@@ -223,7 +223,7 @@ def test_a_trained_tagger_evaluates_and_predicts(tagloom, finished_run, scenes, 
 def test_heads_are_listed_with_what_they_cost(tagloom):
     code, out, _ = tagloom("heads", "--backbone", "test_efficientnet.r160_in1k", "--classes", "30", "--size", "64")
     assert code == 0
-    for name in HEAD_NAMES:
+    for name in HEADS:
         assert name in out
 
 
@@ -256,7 +256,7 @@ def test_the_readme_names_only_verbs_recipes_and_heads_that_exist():
     known = {command.name or command.callback.__name__ for command in app.registered_commands}
     assert verbs <= known | {"recipes"}
     assert set(re.findall(r"--recipe ([a-z-]+)", readme)) <= set(recipe_names())
-    assert set(re.findall(r'create_head\("([a-z-]+)"', readme)) <= set(HEAD_NAMES)
+    assert set(re.findall(r'create_head\("([a-z-]+)"', readme)) <= set(HEADS)
 
 
 def test_evaluate_tells_how_reliable_scores_are_before_and_after_calibration(tagloom, untrained_run, photos):

@@ -21,7 +21,11 @@ from tagloom.tagger.spec import read_spec
 from tagloom.training.plan import RunPlan
 from tagloom.training.run import train
 
-OPTIONS = {"width": 16, "feed_forward": 16, "shared_experts": 3, "task_experts": 2, "layer_widths": [8, 6]}
+OPTIONS = {
+    "width": 16,
+    "decoder": {"feed_forward": 16},
+    "readout": {"shared_experts": 3, "task_experts": 2, "layer_widths": [8, 6]},
+}
 
 
 @pytest.fixture(scope="module")

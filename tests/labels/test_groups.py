@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tagloom.errors import RecipeError
-from tagloom.labels.groups import partition
+from tagloom.labels.groups import group_classes
 
 
 @st.composite
@@ -17,7 +17,7 @@ def sizes(draw: st.DrawFn) -> tuple[int, int]:
 @given(sizes(), st.sampled_from(["random", "consecutive"]), st.integers(0, 5))
 def test_every_class_is_in_exactly_one_group_and_no_query_is_idle(size: tuple[int, int], kind: str, seed: int) -> None:
     classes, groups = size
-    parts = partition(classes, groups, kind, seed)
+    parts = group_classes(classes, groups, kind, seed)
     assert len(parts) == groups
     assert sorted(member for part in parts for member in part) == list(range(classes))
     lengths = [len(part) for part in parts]
@@ -27,23 +27,23 @@ def test_every_class_is_in_exactly_one_group_and_no_query_is_idle(size: tuple[in
 
 @pytest.mark.parametrize(("classes", "groups"), [(1, 1), (80, 80), (100, 100), (101, 100), (9600, 100)])
 def test_there_are_at_most_a_hundred_groups_by_default(classes: int, groups: int) -> None:
-    assert len(partition(classes)) == groups
+    assert len(group_classes(classes)) == groups
 
 
 def test_random_groups_follow_the_seed() -> None:
-    assert partition(50, 5, "random", 1) == partition(50, 5, "random", 1)
-    assert partition(50, 5, "random", 1) != partition(50, 5, "random", 2)
-    assert partition(50, 5) != partition(50, 5, "consecutive")
+    assert group_classes(50, 5, "random", 1) == group_classes(50, 5, "random", 1)
+    assert group_classes(50, 5, "random", 1) != group_classes(50, 5, "random", 2)
+    assert group_classes(50, 5) != group_classes(50, 5, "consecutive")
 
 
 def test_with_a_query_per_class_query_k_serves_class_k() -> None:
-    assert partition(9, 9, "random") == [[number] for number in range(9)]
+    assert group_classes(9, 9, "random") == [[number] for number in range(9)]
 
 
 def test_given_groups_are_used_as_they_are() -> None:
     given_groups = [[4, 0], [2], [1, 3]]
-    assert partition(5, grouping=given_groups) == given_groups
-    assert partition(5, 3, tuple(map(tuple, given_groups))) == given_groups
+    assert group_classes(5, grouping=given_groups) == given_groups
+    assert group_classes(5, 3, tuple(map(tuple, given_groups))) == given_groups
 
 
 @pytest.mark.parametrize(
@@ -62,15 +62,15 @@ def test_given_groups_are_used_as_they_are() -> None:
 )
 def test_an_invalid_grouping_is_refused(grouping: str | Sequence[Sequence[int]], says: str) -> None:
     with pytest.raises(RecipeError, match=says):
-        partition(3, grouping=grouping)
+        group_classes(3, grouping=grouping)
 
 
 @pytest.mark.parametrize("groups", [0, 4])
 def test_more_groups_than_classes_or_none_at_all_are_refused(groups: int) -> None:
     with pytest.raises(RecipeError, match="between 1 and 3"):
-        partition(3, groups)
+        group_classes(3, groups)
 
 
 def test_a_count_that_contradicts_the_groups_is_refused() -> None:
     with pytest.raises(RecipeError, match="remove groups"):
-        partition(3, 2, [[0], [1], [2]])
+        group_classes(3, 2, [[0], [1], [2]])

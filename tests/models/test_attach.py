@@ -142,6 +142,6 @@ def test_a_wrong_head_leaves_the_model_whole() -> None:
     assert net(images("test_resnet")).shape == (2, 10)
 
 
-def test_what_is_no_timm_model_is_refused() -> None:
-    with pytest.raises(TaggerError, match="no timm model"):
+def test_what_is_not_a_timm_model_is_refused() -> None:
+    with pytest.raises(TaggerError, match="not a timm model"):
         tagloom.attach_head(nn.Linear(2, 2), "gap", classes=2)

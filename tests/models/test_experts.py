@@ -183,8 +183,8 @@ def test_the_shared_branch_does_not_double_the_memory_of_a_step(shared_experts: 
 
 def test_going_from_1_to_16_shared_experts_adds_the_papers_parameters_and_multiply_adds() -> None:
     base, _ = tagger_cost("resnet10t", "query2label", classes=80, size=576, width=512)
-    one, _ = tagger_cost("resnet10t", "hsq", classes=80, size=576, width=512, shared_experts=1)
-    many, _ = tagger_cost("resnet10t", "hsq", classes=80, size=576, width=512, shared_experts=16)
+    one, _ = tagger_cost("resnet10t", "hsq", classes=80, size=576, width=512, readout={"shared_experts": 1})
+    many, _ = tagger_cost("resnet10t", "hsq", classes=80, size=576, width=512, readout={"shared_experts": 16})
     assert many.parameters - one.parameters == pytest.approx(1.21e6, rel=0.002)
     assert round((one.multiply_adds - base.multiply_adds) / 1e9, 1) == 0.2
     assert round((many.multiply_adds - base.multiply_adds) / 1e9, 1) == 0.3
@@ -231,7 +231,12 @@ def test_a_decoder_with_fewer_queries_gives_every_label_the_token_of_its_group()
 def test_hybrid_sharing_replaces_the_readout_of_any_query_head() -> None:
     for name in ("ml-decoder", "transformer-decoder", "query2label", "tf"):
         head = tagloom.create_head(
-            name, in_channels=8, classes=6, width=16, attention_heads=2, readout="hybrid-sharing", shared_experts=2
+            name,
+            in_channels=8,
+            classes=6,
+            width=16,
+            decoder={"attention_heads": 2},
+            readout={"name": "hybrid-sharing", "shared_experts": 2},
         )
         assert isinstance(head.readout, HybridSharingReadout)
         assert head(torch.zeros(1, 8, 2, 2)).shape == (1, 6)
@@ -240,7 +245,10 @@ def test_hybrid_sharing_replaces_the_readout_of_any_query_head() -> None:
 def test_the_papers_resnet_101_variant_has_hidden_layers_in_gates_and_classifier() -> None:
     with torch.device("meta"):
         head = tagloom.create_head(
-            "hsq", in_channels=2048, classes=80, layer_widths=[1024, 512], gate_hidden=128, classifier_hidden=64
+            "hsq",
+            in_channels=2048,
+            classes=80,
+            readout={"layer_widths": [1024, 512], "gate_hidden": 128, "classifier_hidden": 64},
         )
     assert [layer.task_gates[0].weight.shape for layer in head.readout.layers] == [(80, 128, 2048), (80, 128, 1024)]
     assert [part.weight.shape for part in head.readout.classifier if hasattr(part, "weight")] == [
@@ -252,21 +260,21 @@ def test_the_papers_resnet_101_variant_has_hidden_layers_in_gates_and_classifier
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"shared_experts": -1}, "shared_experts is -1"),
-        ({"task_experts": 0}, "task_experts is 0"),
+        ({"shared_experts": -1}, "readout.shared_experts is -1"),
+        ({"task_experts": 0}, "readout.task_experts is 0"),
         ({"layer_widths": 64}, r"for example \[64, 16\]"),
-        ({"layer_widths": [64, 0]}, "layer_widths is 0"),
+        ({"layer_widths": [64, 0]}, "readout.layer_widths is 0"),
         ({"shared_input": "shred"}, "did you mean 'shared'"),
-        ({"readout": "per-class", "shared_experts": 2}, "belongs to readout hybrid-sharing"),
+        ({"name": "per-class", "shared_experts": 2}, "belongs to readout hybrid-sharing"),
     ],
 )
 def test_wrong_options_say_what_is_right(options: dict[str, object], says: str) -> None:
     with pytest.raises(RecipeError, match=says):
-        tagloom.create_head("hsq", in_channels=8, classes=4, width=8, attention_heads=2, **options)
+        tagloom.create_head("hsq", in_channels=8, classes=4, width=8, decoder={"attention_heads": 2}, readout=options)
 
 
 def test_readout_dropout_drops_in_training_only() -> None:
-    readout = HybridSharingReadout(8, 4, 2, readout_dropout=0.5)
+    readout = HybridSharingReadout(8, 4, 2, dropout=0.5)
     tokens = torch.randn(2, 4, 8)
     assert torch.equal(readout.eval()(tokens), readout(tokens))
     assert not torch.allclose(readout.train()(tokens), readout(tokens))

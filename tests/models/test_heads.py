@@ -10,40 +10,47 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from tagloom.errors import RecipeError
+from tagloom.errors import RecipeError, TagloomError
 from tagloom.losses import asymmetric_loss
 from tagloom.models.backbone import create_backbone
-from tagloom.models.heads import HEADS, create_head, head_options, needs_words
+from tagloom.models.heads import Head, create_head, head_class, needs_words
 from tagloom.models.network import TaggerNetwork
 from tagloom.models.onnx_export import export_onnx
-from tagloom.recipe.names import HEAD_NAMES
+from tagloom.recipe.names import HEADS
 from tagloom.tagger.onnx_runner import OnnxNetwork
 
 CHANNELS = 8
 STAGE_CHANNELS = [4, 6, 10]
 CLASSES = 7
 WORD_SIZE = 5
-SIZES = {"width": 16, "feed_forward": 24, "attention_heads": 2}
+DECODER = {"feed_forward": 24, "attention_heads": 2}
+SIZES = {"width": 16, "decoder": DECODER}
+THREE = {"readout": {"groups": 3}}
 SMALL: dict[str, dict[str, object]] = {
     "gap": {},
     "layover": {},
     "layover, flatten": {"stages": [2], "pooling": "flatten"},
     "layover, per class": {"stages": [1, 3], "mixing": "class", "pooling": "gem", "activation": "none"},
     "layover, side by side": {"stages": [1, 2, 3], "mixing": "concatenate", "pooling": "mean+max"},
-    "ml-decoder": {**SIZES, "groups": 3},
-    "ml-decoder-small": {**SIZES, "groups": 3, "grouping": "consecutive"},
+    "ml-decoder": SIZES | THREE,
+    "ml-decoder, as recipes used to write it": {"width": 16, "feed_forward": 24, "attention_heads": 2, "groups": 3},
+    "ml-decoder-small": {**SIZES, "readout": {"groups": 3, "grouping": "consecutive"}},
     "ml-decoder-words": SIZES,
-    "ml-decoder-words-grouped": {**SIZES, "groups": 3},
-    "ml-decoder-words-grouped, learnable queries": {**SIZES, "groups": 3, "queries": "learnable"},
-    "ml-decoder-words-grouped, shared readout": {**SIZES, "groups": 3, "readout": "shared"},
-    "ml-decoder-words-grouped, learnable readout": {**SIZES, "groups": 3, "readout": "group"},
+    "ml-decoder-words-grouped": SIZES | THREE,
+    "ml-decoder-words-grouped, learnable queries": {**SIZES, **THREE, "queries": "learnable"},
+    "ml-decoder-words-grouped, shared readout": {**SIZES, "readout": {"name": "shared", "groups": 3}},
+    "ml-decoder-words-grouped, learnable readout": {**SIZES, "readout": {"name": "group", "groups": 3}},
     "transformer-decoder": SIZES,
     "query2label": SIZES,
-    "hsq": {**SIZES, "shared_experts": 3, "task_experts": 2, "layer_widths": [6, 4]},
-    "tf": {**SIZES, "encoder_layers": 2},
-    "query": {**SIZES, "encoder_layers": 1, "decoder": "self-attention", "readout": "shared", "positions": True},
-    "ml-decoder, with stages": {**SIZES, "groups": 3, "stages": [1, 3], "stage_pooling": "max"},
-    "tf, with a stage": {**SIZES, "encoder_layers": 2, "positions": False, "stages": [2]},
+    "hsq": {**SIZES, "readout": {"shared_experts": 3, "task_experts": 2, "layer_widths": [6, 4]}},
+    "tf": {"width": 16, "decoder": {**DECODER, "encoder_layers": 2}},
+    "query": {
+        "width": 16,
+        "decoder": {"name": "self-attention", **DECODER, "encoder_layers": 1, "positions": True},
+        "readout": "shared",
+    },
+    "ml-decoder, with stages": {**SIZES, **THREE, "stages": [1, 3], "stage_pooling": "max"},
+    "tf, with a stage": {"width": 16, "decoder": {**DECODER, "encoder_layers": 2, "positions": False}, "stages": [2]},
 }
 BATCHES = (1, 2, 7)
 
@@ -55,9 +62,13 @@ def head_name(name: str) -> str:
     return name.partition(",")[0]
 
 
-def small_head(name: str, classes: int = CLASSES, channels: int = CHANNELS, seed: int = 0, **more: object) -> nn.Module:
+def small_head(name: str, classes: int = CLASSES, channels: int = CHANNELS, seed: int = 0, **more: object) -> Head:
     """Make a head with small options and weights that are nowhere zero, in eval mode."""
-    options = {option: value for option, value in SMALL[name].items() if option != "groups" or classes >= 3} | more
+    options = copy.deepcopy(SMALL[name]) | more
+    if classes < 3:  # too few for three groups
+        options.pop("groups", None)
+        if isinstance(readout := options.get("readout"), dict):
+            readout.pop("groups", None)
     if needs_words(head_name(name), options):
         options["word_vectors"] = torch.randn(classes, WORD_SIZE, generator=torch.Generator().manual_seed(classes))
     torch.manual_seed(seed)
@@ -67,7 +78,7 @@ def small_head(name: str, classes: int = CLASSES, channels: int = CHANNELS, seed
     return head.eval()
 
 
-def maps_for(head: nn.Module, batch: int) -> list[Tensor]:
+def maps_for(head: Head, batch: int) -> list[Tensor]:
     """Make what a head reads: the last map, and the larger ones of the stages that it wants."""
     generator = torch.Generator().manual_seed(batch)
     last = torch.randn(batch, CHANNELS, 3, 4, generator=generator)
@@ -78,15 +89,46 @@ def maps_for(head: nn.Module, batch: int) -> list[Tensor]:
     return [last, *(stages[number - 1] for number in head.stages)]
 
 
-def free_batch(head: nn.Module) -> tuple[object, ...]:
+def free_batch(head: Head) -> tuple[object, ...]:
     """Say to an exporter that the batch size of every map may change."""
     free = {0: torch.export.Dim("batch", min=1)}
     return (free, tuple(free for _ in head.stages)) if head.stages else (free,)
 
 
-def test_every_head_is_in_this_file_and_in_recipes() -> None:
+def test_every_head_is_in_this_file() -> None:
     assert {head_name(name) for name in SMALL} == set(HEADS)
-    assert sorted(HEAD_NAMES) == sorted(HEADS)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_every_name_leads_to_a_head_that_says_what_it_is_for(name: str) -> None:
+    head = head_class(name)
+    assert issubclass(head, Head)
+    assert "purpose" not in vars(head)
+    purpose = head.purpose()
+    assert purpose.endswith(".")
+    assert 20 < len(purpose) <= 120
+    assert purpose != Head.purpose()
+
+
+@every_head
+def test_what_a_head_does_not_have_it_says(name: str) -> None:
+    head = small_head(name)
+    summary = head.summarise(*maps_for(head, 2))
+    words = head.class_words()
+    assert words is not None or not head.takes_words
+    if not head.takes_words:
+        with pytest.raises(TagloomError, match="its own classes only"):
+            head.classify(*summary, words=torch.zeros(2, 1, WORD_SIZE))
+    if head.shared_experts is None:
+        with pytest.raises(TagloomError, match="no experts"):
+            head.gate_weights(*summary)
+    if head_name(name) != "layover":
+        assert not head.mixes_per_image
+        with pytest.raises(TagloomError, match="no mixing amounts"):
+            head.mixing_amounts(*summary)
+    if "decoder" not in head.option_names():
+        with pytest.raises(TagloomError, match="no attention"):
+            head.attention(*summary)
 
 
 @every_head
@@ -136,9 +178,10 @@ def test_unknown_labels_give_no_gradient(name: str) -> None:
 
 @every_head
 def test_eval_mode_repeats_itself_and_train_mode_drops_at_random(name: str) -> None:
-    if "dropout" not in head_options(head_name(name)):
+    options = head_class(head_name(name)).option_names()
+    if not {"dropout", "decoder"} & set(options):
         pytest.skip("has no dropout")
-    head = small_head(name, dropout=0.5)
+    head = small_head(name, dropout=0.5)  # of a query head, where recipes used to write it
     maps = maps_for(head, 3)
     assert torch.equal(head.eval()(*maps), head(*maps))
     assert not torch.allclose(head.train()(*maps), head(*maps))
@@ -246,7 +289,7 @@ def test_onnx_runtime_computes_the_same(name: str, tmp_path: Path) -> None:
         if words is None:
             theirs = exported(pictures[:batch])[0]
         else:
-            theirs = exported(pictures[:batch], words.example.numpy())[0][:, network.head.readout.places]
+            theirs = exported(pictures[:batch], words.example.numpy())[0][:, network.head.class_words().slots]
         np.testing.assert_allclose(theirs, ours[:batch], rtol=1e-4, atol=1e-5)
 
 

@@ -19,7 +19,7 @@ from tagloom.data.transforms import prepare
 from tagloom.errors import RecipeError, TagloomError
 from tagloom.losses import soft_margin_loss
 from tagloom.models.cost import tagger_cost
-from tagloom.models.heads import create_head, head_options
+from tagloom.models.heads import create_head, head_class
 from tagloom.models.heads.pooling import POOLING_NAMES, POOLINGS, choose_poolings, flatten_pool, mean_pool
 from tagloom.models.network import TaggerNetwork, build_network, load_network, save_weights
 from tagloom.models.onnx_export import export_onnx
@@ -257,7 +257,7 @@ MODELS = {
     ("head", "options"),
     [
         *(("layover", {"pooling": pooling}) for pooling in POOLING_NAMES),
-        ("ml-decoder", {"width": 16, "feed_forward": 8, "attention_heads": 2}),
+        ("ml-decoder", {"width": 16, "decoder": {"feed_forward": 8, "attention_heads": 2}}),
     ],
 )
 def test_stages_of_convolutions_and_transformers_fit(model: str, head: str, options: dict[str, object]) -> None:
@@ -350,9 +350,10 @@ def test_a_cache_is_shared_exactly_by_heads_that_keep_the_same() -> None:
 
 
 def test_what_the_backbone_decides_is_no_option() -> None:
-    for name in ("layover", "query", "ml-decoder"):
-        assert {"stages", "dropout"} <= set(head_options(name))
-        assert not {"in_channels", "classes", "stage_channels"} & set(head_options(name))
+    for name, own in (("layover", "dropout"), ("query", "decoder"), ("ml-decoder", "decoder")):
+        options = set(head_class(name).option_names())
+        assert {"stages", own} <= options
+        assert not {"in_channels", "classes", "stage_channels", "word_vectors", "options"} & options
 
 
 @pytest.mark.parametrize(
@@ -364,11 +365,11 @@ def test_what_the_backbone_decides_is_no_option() -> None:
         ({"stages": 1}, "a list of different stages"),
         ({"stages": [True]}, "a list of different stages"),
         ({"stages": ["1"]}, "a list of different stages"),
-        ({"stages": []}, "take the head 'gap'"),
+        ({"stages": []}, "use the head 'gap'"),
         ({"pooling": "men"}, "did you mean 'mean'"),
         ({"mixing": "images"}, "did you mean 'image'"),
         ({"activation": "sigmod"}, "did you mean 'sigmoid'"),
-        ({"mixing_start": 0}, "no amount could grow"),
+        ({"mixing_start": 0}, "no amount can grow"),
         ({"mixing_start": 1.0}, "mixing_start is 1.0"),
         ({"mixing_start": "0.1"}, "mixing_start is '0.1'"),
         ({"dropout": 1}, "dropout is 1"),
@@ -387,13 +388,14 @@ def test_a_backbone_without_stages_is_refused_with_what_to_do() -> None:
         build(stages=[6])
 
 
-QUERY = {"width": 8, "feed_forward": 10, "attention_heads": 2, "stages": [1, 3]}
+DECODER = {"feed_forward": 10, "attention_heads": 2}
+QUERY = {"width": 8, "decoder": DECODER, "stages": [1, 3]}
 
 
 def memory_by_hand(head: nn.Module, features: Tensor, *pooled: Tensor) -> Tensor:
-    """Embed one token after the other: the places of the map, then the stages."""
-    scale, places = head.scales[0], itertools.product(range(features.shape[2]), range(features.shape[3]))
-    tokens = [head.embed((features[:, :, y, x] - scale.mean) / scale.deviation) for y, x in places]
+    """Embed one token after the other: the positions of the map, then the stages."""
+    scale, positions = head.scales[0], itertools.product(range(features.shape[2]), range(features.shape[3]))
+    tokens = [head.embed((features[:, :, y, x] - scale.mean) / scale.deviation) for y, x in positions]
     for embed, scale, vector in zip(head.embed_stages, list(head.scales)[1:], pooled, strict=True):
         tokens.append(embed((vector - scale.mean) / scale.deviation))
     return head.rectify(torch.stack(tokens, dim=1))
@@ -401,7 +403,7 @@ def memory_by_hand(head: nn.Module, features: Tensor, *pooled: Tensor) -> Tensor
 
 @pytest.mark.parametrize("name", ["ml-decoder", "transformer-decoder", "query2label", "tf"])
 def test_a_query_head_reads_every_stage_as_one_more_token(name: str) -> None:
-    head = make(name, positions=False, **QUERY)
+    head = make(name, **QUERY | {"decoder": {**DECODER, "positions": False}})
     inputs = [tensor.requires_grad_() for tensor in maps(1, 3)]
     assert head.summary == ("map", "stage1:mean", "stage3:mean")
     summary = head.summarise(*inputs)
@@ -421,7 +423,7 @@ def test_a_query_head_reads_every_stage_as_one_more_token(name: str) -> None:
 
 
 def test_the_scales_of_stages_are_seen_in_eval_mode_too() -> None:
-    head = make("ml-decoder", dropout=0.0, stage_pooling="gem", **QUERY)
+    head = make("ml-decoder", stage_pooling="gem", **QUERY | {"decoder": {**DECODER, "dropout": 0.0}})
     with torch.no_grad():
         for scale in head.scales:
             before = head.eval()(*maps(1, 3))
@@ -452,7 +454,7 @@ def test_a_query_head_without_stages_is_what_it_was() -> None:
 def test_the_token_of_a_stage_has_no_position(name: str) -> None:
     head = make(name, **QUERY)
     features, *pooled = head.summarise(*maps(1, 3))
-    swapped = torch.stack([head._memory(features, *pooled)[0][:, place] for place in (0, 1, 2, 3, 5, 4)], dim=1)
+    swapped = torch.stack([head._memory(features, *pooled)[0][:, token] for token in (0, 1, 2, 3, 5, 4)], dim=1)
     there = head.readout(head.decoder(head.queries, swapped, (2, 2)))
     torch.testing.assert_close(there, head.classify(features, *pooled))
     assert not torch.allclose(head.classify(features.flip(3), *pooled), head.classify(features, *pooled))

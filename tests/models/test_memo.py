@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from tagloom.models.heads import create_head
-from tagloom.models.heads.memo import Kept
+from tagloom.models.heads.memo import Memo
 
-OPTIONS = {"width": 16, "feed_forward": 16, "attention_heads": 2}
+OPTIONS = {"width": 16, "decoder": {"feed_forward": 16, "attention_heads": 2}}
 IMAGES = torch.randn(2, 4, 3, 3, generator=torch.Generator().manual_seed(0))
 WORDS = torch.randn(5, 3, generator=torch.Generator().manual_seed(1))
 HEADS = {
@@ -181,9 +181,9 @@ def test_costs_can_be_counted_on_shapes_alone(name: str) -> None:
 
 
 def test_autocast_is_told_apart() -> None:
-    weight, kept = torch.ones(2, 2), Kept()
+    weight, memo = torch.ones(2, 2), Memo()
     with torch.no_grad():
-        kept([weight], lambda: (weight * 1,))
+        memo([weight], lambda: (weight * 1,))
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            assert kept([weight], lambda: (weight.bfloat16(),))[0].dtype == torch.bfloat16
-        assert kept([weight], lambda: (weight * 1,))[0].dtype == torch.float32
+            assert memo([weight], lambda: (weight.bfloat16(),))[0].dtype == torch.bfloat16
+        assert memo([weight], lambda: (weight * 1,))[0].dtype == torch.float32

@@ -7,15 +7,17 @@ import torch
 from torch import Tensor, nn
 
 from tagloom.errors import RecipeError
-from tagloom.labels.groups import partition
+from tagloom.labels.groups import group_classes
 from tagloom.losses import asymmetric_loss
 from tagloom.models.heads import create_head
-from tagloom.models.heads.attention import sine_positions
 from tagloom.models.heads.queries import JoinedWordQueries, WordQueries
 from tagloom.models.heads.readout import GroupReadout
+from tagloom.models.heads.transformer import sine_positions
+from tagloom.recipe.head_parts import part_options
 
 CHANNELS, CLASSES, HEIGHT, WIDTH = 6, 7, 3, 4
-SIZES = {"width": 8, "feed_forward": 10, "attention_heads": 2}
+WIDE = 8
+DECODER = {"feed_forward": 10, "attention_heads": 2}
 UNEVEN = [[3], [6, 1], [0, 2, 4, 5]]
 WORDS = torch.randn(CLASSES, 5, generator=torch.Generator().manual_seed(3))
 WORDS_IN = {"word_vectors": WORDS}
@@ -24,7 +26,8 @@ WORDS_IN = {"word_vectors": WORDS}
 def make(name: str, **options: object) -> nn.Module:
     """Make a small head in float64 with weights that are nowhere zero or one, in eval mode."""
     torch.manual_seed(0)
-    head = create_head(name, in_channels=CHANNELS, classes=CLASSES, **SIZES | options).double()
+    options["decoder"] = DECODER | part_options("decoder", options.get("decoder"))
+    head = create_head(name, in_channels=CHANNELS, classes=CLASSES, **{"width": WIDE} | options).double()
     for parameter in head.parameters():
         nn.init.normal_(parameter, std=0.5)
     return head.eval()
@@ -91,7 +94,7 @@ def tokens_of(image: Tensor) -> list[Tensor]:
 
 def places() -> list[Tensor]:
     """DETR's normalised sine positions, one number at a time."""
-    half = SIZES["width"] // 2
+    half = WIDE // 2
     grid = []
     for y in range(1, HEIGHT + 1):
         for x in range(1, WIDTH + 1):
@@ -115,7 +118,7 @@ def query_vectors(head: nn.Module) -> list[Tensor]:
         joined = []
         for part in groups_of(head):
             pieces = torch.cat([head.queries.linear.weight @ WORDS[i].double().to(head.words.dtype) for i in part])
-            joined.append(torch.cat([pieces, pieces.new_zeros(SIZES["width"] - len(pieces))]))
+            joined.append(torch.cat([pieces, pieces.new_zeros(WIDE - len(pieces))]))
         return joined
     return list(head.queries.vectors)
 
@@ -210,38 +213,46 @@ def word_readout_by_loops(head: nn.Module, image: Tensor) -> Tensor:
 
 
 CASES = {
-    "ml-decoder": ("ml-decoder", {"groups": 3}, ml_decoder_by_loops),
+    "ml-decoder": ("ml-decoder", {"readout": {"groups": 3}}, ml_decoder_by_loops),
     "ml-decoder, a query per class": ("ml-decoder", {}, ml_decoder_by_loops),
     "ml-decoder, learnable, two layers": (
         "ml-decoder",
-        {"groups": 2, "queries": "learnable", "decoder_layers": 2, "grouping": "consecutive"},
+        {"queries": "learnable", "decoder": {"layers": 2}, "readout": {"groups": 2, "grouping": "consecutive"}},
         ml_decoder_by_loops,
     ),
-    "ml-decoder, uneven groups": ("ml-decoder", {"grouping": UNEVEN}, ml_decoder_by_loops),
-    "ml-decoder-small": ("ml-decoder-small", {"groups": 4}, ml_decoder_by_loops),
+    "ml-decoder, uneven groups": ("ml-decoder", {"readout": {"grouping": UNEVEN}}, ml_decoder_by_loops),
+    "ml-decoder-small": ("ml-decoder-small", {"readout": {"groups": 4}}, ml_decoder_by_loops),
     "ml-decoder, words": ("ml-decoder", {"queries": "words", "word_vectors": WORDS}, ml_decoder_by_loops),
-    "transformer-decoder": ("transformer-decoder", {"decoder_layers": 2}, transformer_decoder_by_loops),
+    "transformer-decoder": ("transformer-decoder", {"decoder": {"layers": 2}}, transformer_decoder_by_loops),
     "query2label": ("query2label", {}, query2label_by_loops),
     "query2label, self-attention": ("query2label", {"decoder": "self-attention"}, query2label_by_loops),
     "tf": ("tf", {}, tf_by_loops),
-    "tf, words": ("tf", {"queries": "words", "word_vectors": WORDS.tolist(), "encoder_layers": 1}, tf_by_loops),
+    "tf, words": (
+        "tf",
+        {"queries": "words", "word_vectors": WORDS.tolist(), "decoder": {"encoder_layers": 1}},
+        tf_by_loops,
+    ),
     "words": ("ml-decoder-words", {"word_vectors": WORDS}, shared_by_loops),
-    "words, grouped": ("ml-decoder-words-grouped", {"word_vectors": WORDS, "groups": 3}, word_readout_by_loops),
-    "words, uneven groups": ("ml-decoder-words-grouped", WORDS_IN | {"grouping": UNEVEN}, word_readout_by_loops),
+    "words, grouped": ("ml-decoder-words-grouped", WORDS_IN | {"readout": {"groups": 3}}, word_readout_by_loops),
+    "words, uneven groups": (
+        "ml-decoder-words-grouped",
+        WORDS_IN | {"readout": {"grouping": UNEVEN}},
+        word_readout_by_loops,
+    ),
     "words, a query per class": ("ml-decoder-words-grouped", {"word_vectors": WORDS}, word_readout_by_loops),
     "words for the readout only": (
         "ml-decoder-words-grouped",
-        {"word_vectors": WORDS, "groups": 3, "queries": "learnable"},
+        {"word_vectors": WORDS, "readout": {"groups": 3}, "queries": "learnable"},
         word_readout_by_loops,
     ),
     "words for the queries only": (
         "ml-decoder-words-grouped",
-        {"word_vectors": WORDS, "groups": 3, "readout": "group"},
+        {"word_vectors": WORDS, "readout": {"name": "group", "groups": 3}},
         ml_decoder_by_loops,
     ),
     "words for the queries, a shared readout": (
         "ml-decoder-words-grouped",
-        {"word_vectors": WORDS, "groups": 3, "readout": "shared"},
+        {"word_vectors": WORDS, "readout": {"name": "shared", "groups": 3}},
         shared_by_loops,
     ),
 }
@@ -313,7 +324,7 @@ def test_attention_maps_are_those_that_the_logits_come_from(name: str) -> None:
 
 
 def test_attention_finds_the_place_that_a_query_asks_for() -> None:
-    head = make("ml-decoder", groups=CLASSES, attention_heads=1, width=8)
+    head = make("ml-decoder", readout={"groups": CLASSES}, decoder={"attention_heads": 1})
     inputs = torch.zeros(1, CHANNELS, HEIGHT, WIDTH, dtype=torch.float64)
     inputs[0, :, 1, 2] = 5.0
     with torch.no_grad():
@@ -366,37 +377,41 @@ def test_a_class_that_is_unknown_everywhere_trains_nothing_of_its_readout(name: 
 
 
 def test_the_grouping_is_saved_and_comes_back() -> None:
-    first = make("ml-decoder", groups=3, grouping_seed=1)
-    other = make("ml-decoder", groups=3, grouping_seed=2)
+    first = make("ml-decoder", readout={"groups": 3, "grouping_seed": 1})
+    other = make("ml-decoder", readout={"groups": 3, "grouping_seed": 2})
     assert first.readout.groups() != other.readout.groups()
     other.load_state_dict(first.state_dict())
     assert first.readout.groups() == other.readout.groups()
     assert torch.equal(first(images()), other(images()))
-    assert first.readout.groups() == partition(CLASSES, 3, "random", 1)
+    assert first.readout.groups() == group_classes(CLASSES, 3, "random", 1)
 
 
 def test_fixed_queries_are_saved_but_not_trained() -> None:
     head = make("ml-decoder")
     assert "queries.vectors" in head.state_dict()
     assert "queries.vectors" not in dict(head.named_parameters())
-    big = create_head("ml-decoder", in_channels=8, classes=100, width=64, attention_heads=1).queries.vectors
+    big = create_head(
+        "ml-decoder", in_channels=8, classes=100, width=64, decoder={"attention_heads": 1}
+    ).queries.vectors
     assert abs(float(big.mean())) < 0.05
     assert abs(float(big.std()) - 1) < 0.05
 
 
 def test_positions_reach_keys_but_not_values() -> None:
-    head = make("query2label", encoder_layers=0)
+    head = make("query2label", decoder={"encoder_layers": 0})
     with torch.no_grad():
         for layer in head.decoder.layers:
             layer.attention.query.weight.zero_()
             layer.attention.query.bias.zero_()  # every place now weighs the same, so only values count
     flipped = images().flip(dims=(3,))
     torch.testing.assert_close(head(flipped), head(images()))
-    assert not torch.allclose(make("query2label", encoder_layers=0)(flipped), make("query2label")(images()))
+    assert not torch.allclose(
+        make("query2label", decoder={"encoder_layers": 0})(flipped), make("query2label")(images())
+    )
 
 
 def test_positions_are_detrs_at_any_grid() -> None:
-    ours = sine_positions(HEIGHT, WIDTH, SIZES["width"], torch.zeros(1, dtype=torch.float64))
+    ours = sine_positions(HEIGHT, WIDTH, WIDE, torch.zeros(1, dtype=torch.float64))
     torch.testing.assert_close(ours, torch.stack(places()))
     assert sine_positions(2, 3, 8, torch.zeros(1).half()).dtype == torch.float16
 
@@ -407,8 +422,8 @@ def test_without_positions_attention_does_not_care_where() -> None:
 
 
 def test_feature_dropout_drops_whole_channels_in_training_only() -> None:
-    head = make("ml-decoder", feature_dropout=0.5, dropout=0.0)
-    assert torch.equal(head(images()), make("ml-decoder", dropout=0.0)(images()))
+    head = make("ml-decoder", feature_dropout=0.5, decoder={"dropout": 0.0})
+    assert torch.equal(head(images()), make("ml-decoder", decoder={"dropout": 0.0})(images()))
     seen: list[Tensor] = []
     head.embed.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0]))
     head.train()(images() + 10)
@@ -427,19 +442,30 @@ def test_feature_dropout_drops_whole_channels_in_training_only() -> None:
         ({"word_vectors": WORDS}, "set queries or readout to words"),
         ({"queries": "words", "word_vectors": WORDS[:3]}, "3 rows for 7 classes"),
         ({"readout": "words"}, "needs word_vectors"),
-        ({"queries": "words", "word_vectors": [[1.0], [1.0, 2.0]]}, "no table of numbers"),
+        ({"queries": "words", "word_vectors": [[1.0], [1.0, 2.0]]}, "not a table of numbers"),
         ({"queries": "words", "word_vectors": WORDS / 0}, "not finite"),
-        ({**WORDS_IN, "queries": "words", "readout": "words", "groups": 1, "width": 4}, "7 words cannot share a query"),
+        (
+            {**WORDS_IN, "queries": "words", "readout": {"name": "words", "groups": 1}, "width": 4},
+            "7 words cannot share a query",
+        ),
+        ({"readout": {"groups": 3}}, "readout 'per-class' has no option 'groups'; it belongs to readout group, shared"),
         ({"groups": 3}, "belongs to readout group"),
-        ({"grouping": "consecutive", "readout": "per-class"}, "belongs to readout group"),
-        ({"readout": "group", "groups": 8}, "at least one class"),
+        ({"readout": {"name": "per-class", "grouping": "consecutive"}}, "belongs to readout group"),
+        ({"readout": {"name": "group", "groups": 8}}, "at least one class"),
+        ({"readout": {"name": "group", "groups": "3"}}, "head option readout.groups is '3'"),
+        ({"readout": {"name": "group", "grops": 3}}, "option of readout 'group' 'grops': did you mean 'groups'"),
+        ({"readout": {"layers": 3}}, "the readout has no option 'layers'; it belongs to the decoder"),
+        ({"layers": 3}, "this head has no option 'layers'; it belongs to the decoder: write decoder: {layers"),
+        ({"readout": 3}, "head option readout is 3; write a name, or a name with options"),
+        ({"queries": {"count": 3}}, "queries 'learnable' has no option 'count'; it has no options"),
         ({"width": 9}, "not divisible by attention_heads"),
-        ({"width": 6, "positions": True}, "not divisible by 4"),
-        ({"width": "8"}, "whole number"),
-        ({"dropout": 1.0}, "dropout is 1.0"),
-        ({"decoder_layers": 0}, "never see the image"),
-        ({"decoder": "tokens", "decoder_layers": 1}, "has no decoder_layers"),
-        ({"decoder": "tokens", "queries_as_position": True}, "does not apply"),
+        ({"width": 6, "decoder": {"positions": True}}, "not divisible by 4"),
+        ({"width": "8"}, "head option width is '8'; it must be a whole number"),
+        ({"decoder": {"dropout": 1.0}}, "head option decoder.dropout is 1.0"),
+        ({"decoder": {"layers": 0}}, "head option decoder.layers is 0"),
+        ({"decoder": {"name": "tokens", "encoder_layers": 0}}, "head option decoder.encoder_layers is 0"),
+        ({"decoder": {"name": "tokens", "layers": 1}}, "it belongs to decoder cross-attention, self-attention"),
+        ({"decoder": {"name": "tokens", "queries_as_position": True}}, "'tokens' has no option 'queries_as_position'"),
     ],
 )
 def test_parts_that_cannot_fit_say_why(options: dict[str, object], says: str) -> None:
@@ -457,9 +483,33 @@ def test_any_parts_combine(queries: str, decoder: str, readout: str) -> None:
     assert make("query", **options)(images()).shape == (2, CLASSES)
 
 
+def test_a_preset_keeps_its_choices_for_another_part_and_drops_those_that_it_does_not_take() -> None:
+    decoder = make("query2label", decoder="self-attention").decoder
+    assert (len(decoder.encoder), len(decoder.layers), decoder.positions) == (1, 2, True)
+    tokens = make("query2label", decoder="tokens").decoder
+    assert (len(tokens.layers), tokens.positions) == (1, True)
+
+
+def test_options_written_flat_make_the_same_head() -> None:
+    flat = {"width": 8, "feed_forward": 10, "attention_heads": 2, "decoder_layers": 2, "dropout": 0.3, "groups": 3}
+    nested = {
+        "width": 8,
+        "decoder": {"feed_forward": 10, "attention_heads": 2, "layers": 2, "dropout": 0.3},
+        "readout": {"groups": 3},
+    }
+    heads = []
+    for options in (flat, nested):
+        torch.manual_seed(0)
+        heads.append(create_head("ml-decoder", in_channels=CHANNELS, classes=CLASSES, **options))
+    assert str(heads[0]) == str(heads[1])
+    states = [head.state_dict() for head in heads]
+    assert states[0].keys() == states[1].keys()
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
 def test_standardising_is_folded_into_the_embedding_and_follows_it():
     torch.manual_seed(0)
-    head = create_head("ml-decoder-small", in_channels=6, classes=9, groups=3, dropout=0.0)
+    head = create_head("ml-decoder-small", in_channels=6, classes=9, readout={"groups": 3}, decoder={"dropout": 0.0})
     features = torch.randn(4, 6, 5, 5) * 7 + 3
     head.scales[0].fit([features])
     with torch.no_grad():

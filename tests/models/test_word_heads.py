@@ -1,4 +1,4 @@
-"""Heads of words: any labels, in any number and order, each scored by itself; and what transfers to unseen words."""
+"""Heads with words: any labels, in any number and order, each scored alone; and what transfers to unseen words."""
 
 import pytest
 import torch
@@ -10,7 +10,8 @@ from tagloom.losses import asymmetric_loss
 from tagloom.models.heads import create_head
 
 CHANNELS, WORD_SIZE = 12, 6
-SIZES = {"width": 32, "feed_forward": 32, "attention_heads": 2, "dropout": 0.0}
+DECODER = {"feed_forward": 32, "attention_heads": 2, "dropout": 0.0}
+SIZES = {"width": 32, "decoder": DECODER}
 WORDS = torch.randn(9, WORD_SIZE, generator=torch.Generator().manual_seed(1))
 
 
@@ -44,16 +45,19 @@ def test_a_labels_score_does_not_depend_on_what_else_is_asked():
     ("name", "options"),
     [
         ("ml-decoder-words", {}),
-        ("ml-decoder-words-grouped", {"groups": 4}),
-        ("ml-decoder-words-grouped", {"groups": 4, "readout": "shared"}),
-        ("ml-decoder-words-grouped", {"groups": 4, "queries": "learnable"}),
+        ("ml-decoder-words-grouped", {"readout": {"groups": 4}}),
+        ("ml-decoder-words-grouped", {"readout": {"name": "shared", "groups": 4}}),
+        ("ml-decoder-words-grouped", {"readout": {"groups": 4}, "queries": "learnable"}),
     ],
 )
 def test_asked_for_its_own_words_a_head_says_what_it_says_of_its_classes(name, options):
     head = make(name, **options)
     asked = head.classify(features(), words=head.words.clone())
-    torch.testing.assert_close(asked[:, head.readout.places], head(features()))
-    torch.testing.assert_close(head.class_words(), WORDS)
+    words = head.class_words()
+    torch.testing.assert_close(words.class_logits(asked), head(features()))
+    torch.testing.assert_close(words.by_class(), WORDS)
+    assert words.group_size == words.vectors.shape[1] == head.readout.group_size
+    assert (words.fixed_queries is None) == ("queries" not in options)
 
 
 def test_words_are_saved_but_not_trained():
@@ -67,8 +71,8 @@ def test_words_are_saved_but_not_trained():
     [
         {"readout": "group"},
         {"readout": "per-class"},
-        {"decoder": "self-attention"},
-        {"decoder": "tokens"},
+        {"decoder": {"name": "self-attention", **DECODER}},
+        {"decoder": {"name": "tokens", **DECODER}},
     ],
 )
 def test_heads_whose_scores_would_mean_nothing_for_other_words_refuse_them(options):
@@ -106,7 +110,7 @@ def test_what_was_learned_from_seen_words_holds_for_unseen_ones(name):
     words = torch.randn(48, WORD_SIZE, generator=torch.Generator().manual_seed(5))
     seen, unseen = words[:40], words[40:]
     torch.manual_seed(0)
-    options = {} if name == "ml-decoder-words" else {"groups": 20}
+    options = {} if name == "ml-decoder-words" else {"readout": {"groups": 20}}
     head = create_head(name, in_channels=CHANNELS, classes=40, word_vectors=seen, **SIZES | options)
     optimiser = torch.optim.AdamW(head.parameters(), 3e-3)
     maps, targets = planted(seen, 1024, seed=0)

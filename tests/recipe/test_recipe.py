@@ -9,7 +9,7 @@ import pytest
 
 from tagloom.errors import RecipeError
 from tagloom.recipe import Recipe, for_task, load_recipe, override, recipe_from_dict, recipe_names, recipe_text
-from tagloom.recipe.names import HEAD_NAMES, LOSS_NAMES
+from tagloom.recipe.names import HEADS, LOSSES, resolve
 from tagloom.recipe.yaml_text import read_yaml
 
 
@@ -41,17 +41,16 @@ def test_quick_is_there_and_trains_from_cached_features():
 
 
 def test_quick_ml_decoder_is_quick_but_for_its_queries():
-    quick = override(load_recipe("quick"), ["head.options.groups=20", "name=quick-ml-decoder"])
+    quick = override(load_recipe("quick"), ["head.options.readout.groups=20", "name=quick-ml-decoder"])
     assert dataclasses.replace(load_recipe("quick-ml-decoder"), purpose=quick.purpose) == quick
 
 
-def test_the_names_of_heads_and_losses_are_those_that_exist():
+@pytest.mark.parametrize("entry", [*HEADS.values(), *LOSSES.values()])
+def test_every_name_of_a_head_or_loss_leads_to_one_whose_docstring_says_what_it_is_for(entry):
     pytest.importorskip("torch")
-    from tagloom.losses import LOSSES
-    from tagloom.models.heads import HEADS
-
-    assert set(HEAD_NAMES) == set(HEADS)
-    assert set(LOSS_NAMES) == set(LOSSES)
+    purpose = resolve(entry).__doc__.partition("\n")[0]
+    assert purpose.endswith(".")
+    assert 20 < len(purpose) <= 120
 
 
 @pytest.mark.parametrize(
@@ -103,7 +102,7 @@ def test_a_misspelt_name_anywhere_gets_the_right_one(text, suggestion):
         ("head: {options: [1]}", "expected 'name: value' lines"),
         ("loss: {name: cross-entropy}", "task: single"),
         ("training: {metric: top1}", "task: single"),
-        ("task: single\nloss: {name: cross-entropy}\ncalibration: {kind: per-class}", "take 'shared'"),
+        ("task: single\nloss: {name: cross-entropy}\ncalibration: {kind: per-class}", "use 'shared'"),
     ],
 )
 def test_a_value_that_cannot_work_is_refused_with_the_reason(text, message):
@@ -225,6 +224,31 @@ def test_naming_another_head_drops_the_options_of_the_one_before():
     assert override(quick, [f"head.name={quick.head.name}"]).head.options == quick.head.options
 
 
+@pytest.mark.parametrize(
+    ("settings", "readout"),
+    [
+        (["head.options.readout.groups=20"], {"groups": 20}),
+        (["head.options.readout=shared"], "shared"),
+        (["head.options.readout=shared", "head.options.readout.groups=20"], {"name": "shared", "groups": 20}),
+        (["head.options.readout.groups=20", "head.options.readout=shared"], {"name": "shared", "groups": 20}),
+        (["head.options.readout.groups=20", "head.options.readout={name: shared}"], "shared"),
+        (["head.options.readout={groups: 20}", "head.options.readout.name=shared"], {"name": "shared", "groups": 20}),
+        (["head.options.groups=20"], {"groups": 20}),
+        (["head.options.groups=20", "head.options.readout.groups=30"], {"groups": 30}),
+        (["head.options.readout.groups=30", "head.options.groups=20"], {"groups": 20}),
+    ],
+)
+def test_an_option_of_a_part_is_set_whether_or_not_the_recipe_names_the_part(settings, readout):
+    quick = load_recipe("quick")
+    assert "readout" not in quick.head.options
+    assert override(quick, settings).head.options == quick.head.options | {"readout": readout}
+
+
+def test_a_part_that_is_neither_a_name_nor_options_is_refused():
+    with pytest.raises(RecipeError, match="head option readout is 3; write a name"):
+        override(load_recipe("quick"), ["head.options.readout=3"])
+
+
 def test_augmentations_that_a_feature_cache_cannot_give_are_refused():
     with pytest.raises(RecipeError, match="cache_features: false"):
         override(load_recipe("quick"), ["augment.cutout=0.5"])
@@ -238,12 +262,22 @@ def test_a_field_without_its_part_is_found():
 
 def test_a_recipe_on_a_base_has_all_of_it_but_what_it_sets_and_what_the_base_says_of_itself(tmp_path):
     path = tmp_path / "mine.yaml"
-    path.write_text("base: quick\nname: mine\ntraining: {epochs: 3}\nhead: {options: {groups: 7}}\n")
+    path.write_text("base: quick\nname: mine\ntraining: {epochs: 3}\nhead: {options: {readout: {groups: 7}}}\n")
     mine, quick = load_recipe(str(path)), load_recipe("quick")
-    assert mine.head.options == quick.head.options | {"groups": 7}
+    assert mine.head.options == quick.head.options | {"readout": {"groups": 7}}
     assert mine == dataclasses.replace(
         quick, name="mine", purpose="", head=mine.head, training=dataclasses.replace(quick.training, epochs=3)
     )
+
+
+def test_a_recipe_of_before_may_have_a_base_of_now(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("base: quick-ml-decoder\nhead: {options: {groups: 7, dropout: 0.2}}\n")
+    mine, base = load_recipe(str(path)), load_recipe("quick-ml-decoder")
+    assert base.head.options["readout"] == {"groups": 20}
+    assert mine.head.options == base.head.options | {"readout": {"groups": 7}, "decoder": {"dropout": 0.2}}
+    path.write_text("base: quick-ml-decoder\nhead: {options: {readout: shared}}\n")
+    assert load_recipe(str(path)).head.options["readout"] == {"name": "shared", "groups": 20}
 
 
 def test_another_head_on_a_base_drops_the_options_of_the_bases_head(tmp_path):
@@ -252,7 +286,7 @@ def test_another_head_on_a_base_drops_the_options_of_the_bases_head(tmp_path):
     assert load_recipe(str(path)).head.options == {}
 
 
-def test_what_a_base_reports_is_not_reported_of_what_lies_on_it(tmp_path):
+def test_what_a_base_reports_is_not_inherited(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("base: ml-decoder-coco-tresnet-l-640\n")
     mine = load_recipe(str(path))
@@ -270,7 +304,7 @@ def test_what_a_base_reports_is_not_reported_of_what_lies_on_it(tmp_path):
         ("base: quick\ntraining: {epoch: 3}", "did you mean 'epochs'"),
         ("base: quick\nhead: 3", "found int"),
         ("paper: hqs", "did you mean 'hsq'"),
-        ("reports: {mAP: 88.0}", "say where the figures stand"),
+        ("reports: {mAP: 88.0}", "say where the figures come from"),
         ("reports: {map: 88.0, source: here}", "did you mean 'mAP'"),
         ("reports: {mAP: many, source: here}", "a number of percent"),
         ("distill: {k: 5, teacher_epochs: 0}", "teacher_epochs is 0"),
@@ -288,12 +322,12 @@ def test_a_base_and_what_a_paper_reports_are_checked_too(text, message, tmp_path
     assert message in str(caught.value)
 
 
-def test_recipes_that_lie_on_each_other_are_refused(monkeypatch, tmp_path):
+def test_recipes_that_are_based_on_each_other_are_refused(monkeypatch, tmp_path):
     for name, base in (("one", "two"), ("two", "one")):
         (tmp_path / f"{name}.yaml").write_text(f"name: {name}\nbase: {base}\n")
     files = {name: tmp_path / f"{name}.yaml" for name in ("one", "two")}
     monkeypatch.setattr("tagloom.recipe.loading.shipped_recipes", lambda: files)
-    with pytest.raises(RecipeError, match="'one' lies on it already"):
+    with pytest.raises(RecipeError, match="'one' is itself based on it"):
         load_recipe("one")
 
 

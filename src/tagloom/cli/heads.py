@@ -21,8 +21,10 @@ def heads(
     """
     with needs_train("counting"):
         from tagloom.models.cost import tagger_cost
-        from tagloom.models.heads import HEADS, head_purpose
+        from tagloom.models.heads import head_class
     from rich.table import Table
+
+    from tagloom.recipe.names import HEADS
 
     console = open_console()
     table = Table("head", title=f"{backbone}, {classes} classes, {size} x {size} pixels", title_justify="left")
@@ -42,4 +44,4 @@ def heads(
         table.add_row(name, *counts)
     console.print(table)
     for name in HEADS:
-        console.print(f"[bold]{name}[/]  {escape(head_purpose(name))}")
+        console.print(f"[bold]{name}[/]  {escape(head_class(name).purpose())}")

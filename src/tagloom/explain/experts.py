@@ -70,15 +70,14 @@ def expert_load(
     """
     import torch
 
-    from tagloom.models.heads.experts import HybridSharingReadout
-    from tagloom.models.heads.query_head import QueryHead
     from tagloom.models.network import load_network, pick_device
 
     spec = read_spec(folder)
     chosen = pick_device(device)
     network = load_network(folder, spec).to(chosen)
     head = network.head
-    if not (isinstance(head, QueryHead) and isinstance(head.readout, HybridSharingReadout)):
+    shared = head.shared_experts
+    if shared is None:
         raise TaggerError(
             f"{folder}: its head, {spec.head}, has no experts. Train a tagger that has: --set head.name=hsq, or "
             "--set head.options.readout=hybrid-sharing on any query head."
@@ -88,11 +87,9 @@ def expert_load(
     broken: list[ImageError] = []
     for indices, summary in summaries(network, spec, pictures, chosen, broken, progress):
         with torch.inference_mode():
-            features, *hints = summary
-            gates = [weights.sum(dim=0).cpu() for weights in head.gate_weights(features, *hints)]
+            gates = [weights.sum(dim=0).cpu() for weights in head.gate_weights(*summary)]
         total = [before + more for before, more in zip(total, gates, strict=True)] if total else gates
         done += len(indices)
-    shared = head.readout.shared_count
     own = total[0].shape[1] - shared
     experts = [f"shared {number + 1}" for number in range(shared)]
     experts += ["own"] if own == 1 else [f"own {number + 1}" for number in range(own)]

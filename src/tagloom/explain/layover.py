@@ -32,7 +32,6 @@ def mixing_amounts(
     """
     import torch
 
-    from tagloom.models.heads.layover import LayoverHead
     from tagloom.models.network import load_network, pick_device
 
     spec = read_spec(folder)
@@ -41,7 +40,7 @@ def mixing_amounts(
     chosen = pick_device(device)
     network = load_network(folder, spec).to(chosen)
     head = network.head
-    if not isinstance(head, LayoverHead) or head.mixing != "image":
+    if not head.mixes_per_image:
         return None
     amounts = np.full((len(pictures), len(head.stages)), np.nan, np.float32)
     broken: list[ImageError] = []

@@ -13,7 +13,9 @@ DEFAULT_GROUPS = 100
 Grouping = str | Sequence[Sequence[int]]
 
 
-def partition(classes: int, groups: int | None = None, grouping: Grouping = "random", seed: int = 0) -> list[list[int]]:
+def group_classes(
+    classes: int, groups: int | None = None, grouping: Grouping = "random", seed: int = 0
+) -> list[list[int]]:
     """Divide the classes among the queries.
 
     Args:
@@ -27,7 +29,7 @@ def partition(classes: int, groups: int | None = None, grouping: Grouping = "ran
     Returns:
         K lists of class numbers; every class is in exactly one, and none is empty.
 
-    >>> partition(5, 2, "consecutive")
+    >>> group_classes(5, 2, "consecutive")
     [[0, 1, 2], [3, 4]]
     """
     if not isinstance(grouping, str):

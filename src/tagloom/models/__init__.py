@@ -1,1 +1,1 @@
-"""Backbone, head, and the tagger that joins them. Everything here needs torch."""
+"""Backbone, head, and the network that joins them. Everything here needs torch."""

@@ -14,15 +14,15 @@ from tagloom.models.weights import BUNDLED_BACKBONE, load_bundled, load_file
 
 
 class Backbone(nn.Module):
-    """Pixels to a feature map, whatever the network inside.
+    """From pixels to a feature map, whatever the network inside.
 
-    It owns the normalisation of its weights, so callers hand over plain pixel values. Token networks give their
-    patch tokens as a map; prefix tokens (class, registers) are left out.
+    It does the normalisation that its weights need, so callers pass plain pixel values. Token networks give their patch
+    tokens as a map; prefix tokens (class, registers) are left out.
 
     Attributes:
         out_channels: Channels C of the feature map.
         stage_channels: Channels of each intermediate stage, in the network's order; stage 1 is the first.
-        frozen: While true the network gets no gradient and stays in eval mode through `.train()`.
+        frozen: While true, the network gets no gradient and stays in eval mode through `.train()`.
     """
 
     mean: Tensor
@@ -69,13 +69,13 @@ class Backbone(nn.Module):
             return feature_maps(self.net, images, stages)
 
     def freeze(self, frozen: bool = True) -> "Backbone":
-        """Stop (or allow again) the training of the network; a frozen one stays in eval mode."""
+        """Stop the training of the network, or allow it again; a frozen one stays in eval mode."""
         self.frozen = frozen
         self.net.requires_grad_(not frozen)
         return self.train(self.training)
 
     def train(self, mode: bool = True) -> "Backbone":
-        """Set training mode, except for a frozen network: its running statistics must not move."""
+        """Set training mode, except for a frozen network: its running statistics must not change."""
         super().train(mode)
         if self.frozen:
             self.net.train(False)
@@ -89,11 +89,11 @@ def stage_channels(net: nn.Module) -> list[int]:
 
 
 def feature_maps(net: nn.Module, images: Tensor, stages: Sequence[int] = ()) -> tuple[Tensor, list[Tensor]]:
-    """Run any timm model up to its last feature map, and give the wanted intermediate ones along with it.
+    """Run any timm model up to its last feature map; give it and the wanted intermediate ones.
 
     Args:
         net: A timm model; its classifier is not used.
-        images: (B, 3, H, W), normalised as the model wants it.
+        images: (B, 3, H, W), normalised for the model.
         stages: Intermediate stages by number, 1 the earliest.
 
     Returns:
@@ -108,11 +108,11 @@ def feature_maps(net: nn.Module, images: Tensor, stages: Sequence[int] = ()) -> 
 
 
 def _as_map(net: nn.Module, features: Tensor, images: Tensor) -> Tensor:
-    """Give (B, C, h, w), whichever way round the network gives its features."""
+    """Give (B, C, h, w), whatever layout the network uses."""
     channels: int = net.num_features  # type: ignore[assignment]
     if features.ndim == 4:
         if features.shape[1] != channels and features.shape[-1] == channels:
-            return features.permute(0, 3, 1, 2)  # Swin and its kin give (B, h, w, C)
+            return features.permute(0, 3, 1, 2)  # Swin and similar networks give (B, h, w, C)
         return features
     if features.ndim == 3:
         # A few older networks have a class token and do not say so.
@@ -120,7 +120,7 @@ def _as_map(net: nn.Module, features: Tensor, images: Tensor) -> Tensor:
         height, width = _grid(tokens.shape[1], images.shape[-2] / images.shape[-1])
         return tokens.transpose(1, 2).reshape(-1, channels, height, width)
     raise TaggerError(
-        f"a {type(net).__name__} gives features of {features.ndim} dimensions; no map can be made of them."
+        f"a {type(net).__name__} gives features of {features.ndim} dimensions, from which no map can be made."
     )
 
 
@@ -147,8 +147,8 @@ def create_backbone(
         weights: "bundled" (EfficientNet-Lite0's package, works offline), "hub" (timm's pretrained weights, downloaded
             once), "none" (random), or the path of a .safetensors or `weights_only` torch file.
         size: Image side in pixels, for networks that are built for one size (ViT, Swin).
-        frozen: Whether the network is kept as it is.
-        drop_path: Stochastic depth, for networks that have it: the chance that training passes over the last block.
+        frozen: Whether the weights of the network stay fixed.
+        drop_path: Stochastic depth, for networks that have it: the chance that training skips the last block.
 
     >>> create_backbone(weights="none").out_channels
     1280
@@ -160,7 +160,7 @@ def create_backbone(
     try:
         cfg = timm.get_pretrained_cfg(name)
     except RuntimeError as error:
-        raise TaggerError(f"backbone '{name}': {error} Leave out what follows the dot, or correct it.") from error
+        raise TaggerError(f"backbone '{name}': {error} Correct or remove what follows the dot.") from error
     if size is not None and cfg is not None and cfg.fixed_input_size and cfg.input_size[-1] != size:
         options["img_size"] = size
     if drop_path > 0:
@@ -183,11 +183,11 @@ def create_backbone(
 def _from_hub(name: str, options: dict[str, Any]) -> nn.Module:
     try:
         return timm.create_model(name, pretrained=True, **options)
-    except Exception as error:  # network stacks raise many kinds, all meaning "not reached"
+    except Exception as error:  # network stacks raise many kinds of errors, all meaning "not reached"
         if isinstance(error, TypeError | AttributeError):
             raise
         raise TaggerError(
-            f"the weights of '{name}' could not be fetched from the hub ({type(error).__name__}). Without a network, "
+            f"the weights of '{name}' could not be downloaded from the hub ({type(error).__name__}). Without a network "
             f"use weights 'bundled' ({BUNDLED_BACKBONE}), the path of a .safetensors or .pth file, "
-            "or fill the hub's cache on another machine and copy it (HF_HOME)."
+            "or fill the hub's cache on another machine and copy it here (HF_HOME)."
         ) from error

@@ -1,4 +1,4 @@
-"""What a network costs: parameters and multiply-adds, counted on shapes alone."""
+"""What a network costs: parameters and multiply-adds, counted from shapes alone."""
 
 from typing import NamedTuple
 
@@ -13,10 +13,10 @@ WORD_SIZE = 384  # of MiniLM and many other sentence encoders
 
 
 class Cost(NamedTuple):
-    """What a picture costs.
+    """What a network costs.
 
     Attributes:
-        parameters: All parameters.
+        parameters: Number of all parameters.
         multiply_adds: Multiplications with an addition, for one picture.
     """
 
@@ -28,7 +28,7 @@ def count_cost(network: nn.Module, *inputs: torch.Tensor) -> Cost:
     """Count the parameters of a network and the multiply-adds of one forward pass.
 
     Matrix products, convolutions and attention are counted, as papers do; additions, norms and activations are not.
-    Put network and inputs on the "meta" device and nothing is computed.
+    On the "meta" device nothing is computed.
     """
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         network.eval()(*inputs)
@@ -37,7 +37,7 @@ def count_cost(network: nn.Module, *inputs: torch.Tensor) -> Cost:
 
 
 def tagger_cost(backbone: str, head: str, *, classes: int, size: int, **head_options: object) -> tuple[Cost, Cost]:
-    """Count what a whole tagger and its head alone cost for one picture; words count as vectors of 384 values.
+    """Count what a whole tagger and its head alone cost for one picture, with words as vectors of 384 values.
 
     Returns:
         The cost of backbone and head together, and of the head.

@@ -1,7 +1,7 @@
 """A tagger's network: a backbone and a head, fed with plain pictures."""
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -9,45 +9,40 @@ from torch import Tensor, nn
 from tagloom.errors import TaggerError
 from tagloom.files import whole_file
 from tagloom.models.backbone import Backbone, create_backbone
-from tagloom.models.heads import Head, create_head, needs_words
-from tagloom.models.heads.queries import WordVectors
-from tagloom.models.heads.query_head import QueryHead
+from tagloom.models.heads import Head, WordVectors, create_head, needs_words
 from tagloom.models.onnx_export import WordInput
 from tagloom.tagger.spec import ONNX_FILE, WEIGHTS_FILE, WORDS_FILE, TaggerSpec
 from tagloom.words.vector_files import read_vectors
 
 
 class TaggerNetwork(nn.Module):
-    """Pictures (B, H, W, 3) to logits (B, N), or to those of any words where the head takes them."""
+    """Pictures (B, H, W, 3) to logits (B, N), or to those of any words if the head takes them."""
 
-    def __init__(self, backbone: Backbone, head: nn.Module) -> None:
+    def __init__(self, backbone: Backbone, head: Head) -> None:
         super().__init__()
         self.backbone = backbone
         self.head = head
 
     def forward(self, pictures: Tensor, words: Tensor | None = None) -> Tensor:
         """Map uint8 pictures (B, H, W, 3) to logits (B, N), or with words (K, g, d_w) to logits (B, K · g) of these."""
-        summary = self.summarise(pictures)
-        if words is None:
-            return cast(Head, self.head).classify(*summary)
-        return cast(QueryHead, self.head).classify(*summary, words=words)
+        return self.head.classify(*self.summarise(pictures), words=words)
 
     def word_input(self) -> WordInput | None:
-        """Say what an exported copy takes beside pictures; None where the head knows its own classes only."""
-        if not (isinstance(self.head, QueryHead) and self.head.takes_words and self.head.words is not None):
+        """Say what an exported copy takes besides pictures; None if the head knows its own classes only."""
+        words = self.head.class_words()
+        if words is None or not self.head.takes_words:
             return None
-        return WordInput(self.head.words, free=self.head.fixed_queries is None)
+        return WordInput(words.vectors, free=words.fixed_queries is None)
 
     def summarise(self, pictures: Tensor) -> tuple[Tensor, ...]:
-        """Run the backbone and the head's parameter-free first step: what a feature cache keeps."""
-        head = cast(Head, self.head)
+        """Run the backbone and the head's parameter-free first step: what a feature cache stores."""
         # A permuted (B, H, W, 3) tensor is a channels-last (B, 3, H, W) one: nothing is copied.
-        features, stages = self.backbone.forward_stages(pictures.permute(0, 3, 1, 2), head.stages)
-        return head.summarise(features, *stages)
+        features, stages = self.backbone.forward_stages(pictures.permute(0, 3, 1, 2), self.head.stages)
+        return self.head.summarise(features, *stages)
 
 
 class Summariser(nn.Module):
-    """The part of a tagger before its trained head, as a module of its own, for export and extraction."""
+    """Everything before the trained part of a head, as a module for export and extraction."""
 
     def __init__(self, network: TaggerNetwork) -> None:
         super().__init__()
@@ -70,7 +65,7 @@ def build_network(
     drop_path: float = 0.0,
     word_vectors: WordVectors | None = None,
 ) -> TaggerNetwork:
-    """Make backbone and head from their names, fitted to each other."""
+    """Make a backbone and a head that fits it, from their names."""
     body = create_backbone(backbone, weights, size=size, frozen=frozen, drop_path=drop_path)
     top = create_head(
         head,
@@ -84,12 +79,12 @@ def build_network(
 
 
 def save_weights(network: TaggerNetwork, folder: Path) -> None:
-    """Write all tensors of a tagger to its folder, in one step that leaves no half-written file."""
+    """Write all tensors of a tagger to its folder, and never leave a half-written file."""
     from safetensors.torch import save
 
     tensors = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     with whole_file(folder / WEIGHTS_FILE) as partial:
-        partial.write_bytes(save(tensors))  # its save_file would hide the file from other users
+        partial.write_bytes(save(tensors))  # its save_file would make the file unreadable for other users
 
 
 def load_network(folder: Path, spec: TaggerSpec) -> TaggerNetwork:
@@ -100,8 +95,8 @@ def load_network(folder: Path, spec: TaggerSpec) -> TaggerNetwork:
     if not path.is_file():
         if (folder / ONNX_FILE).is_file():
             raise TaggerError(
-                f"{folder}: was exported, without the {WEIGHTS_FILE} that torch needs. Use --device cpu, or name the "
-                "run that it was made from."
+                f"{folder}: was exported, without the {WEIGHTS_FILE} that torch needs. Use --device cpu, or the run "
+                "that it was exported from."
             )
         raise TaggerError(f"{folder}: has no {WEIGHTS_FILE}. Was the training finished? Try: tagloom train --resume")
     try:
@@ -117,7 +112,7 @@ def load_network(folder: Path, spec: TaggerSpec) -> TaggerNetwork:
             word_vectors=torch.from_numpy(read_vectors(folder / WORDS_FILE).vectors) if with_words else None,
         )
         network.load_state_dict(load_file(path))
-    except Exception as error:  # a stranger's folder may fail in any way, and all mean the same
+    except Exception as error:  # a stranger's folder can fail in any way, and the cause is always the same
         raise TaggerError(f"{path}: does not fit the tagger that tagger.json describes: {error}") from error
     return network.eval()
 

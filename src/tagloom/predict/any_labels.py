@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tagloom.cache_folder import default_cache_folder
 from tagloom.errors import TaggerError, WordError
-from tagloom.labels.groups import lay_out, partition
+from tagloom.labels.groups import group_classes, lay_out
 from tagloom.predict.engine import PictureNetwork, WordNetwork
 from tagloom.tagger.spec import WORDS_FILE, TaggerSpec, WordForm
 from tagloom.words import encode_labels
@@ -138,7 +138,7 @@ def queries_for(vectors: NDArray[np.float32], form: WordForm) -> list[WordQuerie
     for first in range(0, len(vectors), most):
         chunk = vectors[first : first + most]
         count = -(-len(chunk) // form.group_size)
-        groups = partition(len(chunk), count, form.grouping, form.grouping_seed)
+        groups = group_classes(len(chunk), count, form.grouping, form.grouping_seed)
         _, columns = lay_out(groups, form.group_size)
         words = _laid_out(chunk, columns, form.fixed_queries or count, form.group_size)
         chunks.append(WordQueries(words, columns))

@@ -5,6 +5,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from tagloom.errors import RecipeError, unknown_name
+from tagloom.recipe.head_parts import PARTS, part_options
 from tagloom.wording import shown
 
 T = TypeVar("T")
@@ -67,15 +68,20 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
 def merge_settings(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """Give settings with some of them changed, on every level; neither dict is touched.
 
-    Where a part with `options` (a head, a loss) gets another name, the options of the one before are dropped.
+    Where a head or a loss gets another name, the options of the one before are dropped. A part of a head that is given
+    as a plain name changes its name only.
 
     >>> merge_settings({"head": {"name": "gap", "options": {"dropout": 0.1}}, "seed": 3}, {"head": {"name": "hsq"}})
     {'head': {'name': 'hsq', 'options': {}}, 'seed': 3}
+    >>> merge_settings({"readout": {"name": "group", "groups": 20}}, {"readout": "shared"})
+    {'readout': {'name': 'shared', 'groups': 20}}
     """
     result = dict(base)
     if "options" in base and "name" in changes and changes["name"] != base.get("name"):
         result["options"] = {}
     for name, value in changes.items():
         below = result.get(name)
+        if name in PARTS:
+            below, value = part_options(name, below), part_options(name, value)
         result[name] = merge_settings(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return result

@@ -1,4 +1,4 @@
-"""Finding and reading recipes: by name or from a file, over a base, with settings changed."""
+"""Finding and reading recipes: by name or from a file, on top of a base, with settings changed."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,12 +6,13 @@ from typing import Any
 
 from tagloom.errors import RecipeError, unknown_name
 from tagloom.recipe.filling import fill, merge_settings
+from tagloom.recipe.head_parts import PARTS, nest_options, part_options
 from tagloom.recipe.names import SHOWN_METRICS
 from tagloom.recipe.recipe import Recipe
 from tagloom.recipe.shipped import shipped_recipes
 from tagloom.recipe.yaml_text import MAX_YAML_CHARACTERS, read_yaml
 
-# What a recipe says of itself alone; everything else comes from its base.
+# What describes one recipe only; everything else is inherited from its base.
 _OWN = ("name", "purpose", "reports")
 
 
@@ -21,15 +22,15 @@ def recipe_from_dict(content: object, where: str = "recipe") -> Recipe:
 
 
 def load_recipe(name_or_path: str) -> Recipe:
-    """Read a recipe by its name among those that ship with Tagloom, or from a YAML file, with its base below it."""
+    """Read a recipe and its base: by name if it ships with Tagloom, else from a YAML file."""
     return recipe_from_dict(recipe_content(name_or_path), name_or_path)
 
 
 def recipe_content(name_or_path: str) -> Any:
-    """Give what a recipe sets, as plain data: its own settings over those of its base, without defaults.
+    """Give what a recipe sets, as plain data: its own settings merged into those of its base, without defaults.
 
-    A recipe may say `base: NAME`, the name of one that ships with Tagloom. It then has all settings of that one but for
-    those that it sets itself; what its base says of itself alone (name, purpose, reports) is not taken over.
+    A recipe may say `base: NAME`, the name of one that ships with Tagloom. It then inherits all settings that it does
+    not set itself, except those that describe the base only (name, purpose, reports).
     """
     if name_or_path in recipe_names():
         return _over_base(read_yaml(recipe_text(name_or_path), name_or_path), name_or_path, (name_or_path,))
@@ -45,14 +46,14 @@ def recipe_content(name_or_path: str) -> Any:
 
 
 def _over_base(content: Any, where: str, above: tuple[str, ...] = ()) -> Any:
-    """Lay what a recipe says over its base; `above` are the recipes that lie on it already."""
+    """Merge a recipe into its base; `above` are the recipes that inherit from this one, to find circles."""
     if not isinstance(content, dict) or "base" not in content:
         return content
     base = content["base"]
     if base not in recipe_names():
         raise RecipeError(f"{where}: " + unknown_name("base", str(base)[:60], recipe_names()))
     if base in above:
-        raise RecipeError(f"{where}: its base {base!r} lies on it already. Name another base.")
+        raise RecipeError(f"{where}: its base {base!r} is itself based on it. Name another base.")
     below = _over_base(read_yaml(recipe_text(base), base), base, (*above, base))
     inherited = {name: value for name, value in below.items() if name not in _OWN}
     return merge_settings(inherited, {name: value for name, value in content.items() if name != "base"})
@@ -71,7 +72,7 @@ def recipe_text(name: str) -> str:
 
 
 def for_task(recipe: Recipe, task: str | None) -> Recipe:
-    """Turn a recipe to another task with that task's usual loss; None leaves it as it is.
+    """Change a recipe to another task, with that task's usual loss and metric; None leaves it as it is.
 
     >>> for_task(Recipe(), "single").loss.name
     'cross-entropy'
@@ -89,7 +90,7 @@ def for_task(recipe: Recipe, task: str | None) -> Recipe:
 
 
 def override(recipe: Recipe, settings: Sequence[str]) -> Recipe:
-    """Change settings that are written as `part.field=value`, as the command's `--set` takes them.
+    """Change settings that are written as `part.field=value`, the way `--set` takes them.
 
     >>> override(Recipe(), ["training.epochs=3", "head.options.dropout=0.1"]).training.epochs
     3
@@ -115,10 +116,13 @@ def read_settings(settings: Sequence[str]) -> dict[str, Any]:
 def change_settings(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     """Change settings by their dotted names, one after the other.
 
-    Naming another head or loss drops the options of the one before.
+    Naming another head or loss drops the options of the one before. Naming another part of a head keeps that part's
+    options.
 
     >>> change_settings(Recipe(), {"training.epochs": 3, "optimiser.name": "sgd"}).optimiser.name
     'sgd'
+    >>> change_settings(Recipe(), {"head.name": "hsq", "head.options.readout.shared_experts": 4}).head.options
+    {'readout': {'shared_experts': 4}}
     """
     content = recipe.to_dict()
     for key, value in changes.items():
@@ -135,10 +139,16 @@ def change_settings(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
                     f"{given}: the recipe has no distill section. The options of the command set it: "
                     f"tagloom distill --{last.replace('_', '-')} {value}"
                 )
+            if part in PARTS:
+                fields[part] = part_options(part, fields.get(part))
             if not isinstance(fields.get(part), dict):
                 raise RecipeError(f"{given}: " + unknown_name("part", part, fields))
             fields = fields[part]
         if last == "name" and "options" in fields and value != fields["name"]:
             fields["options"] = {}  # another head or loss has other options
+        if last in PARTS and isinstance(value, str):
+            value = part_options(last, fields.get(last)) | {"name": value}
         fields[last] = value
+        if parts[:2] == ["head", "options"]:  # at once, so that the later of two ways to write an option wins
+            content["head"]["options"] = nest_options(content["head"]["name"], content["head"]["options"])
     return recipe_from_dict(content, "--set")

@@ -4,20 +4,21 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tagloom.checks import check_choice, check_number, check_whole
-from tagloom.recipe.names import HEAD_NAMES, LOSS_NAMES, MetricName
+from tagloom.recipe.head_parts import nest_options
+from tagloom.recipe.names import HEADS, LOSSES, MetricName
 
 MAX_BROKEN_SHARE = 0.05
-"""Above this share of unreadable images it is the paths or the disk that are wrong, so work stops early."""
+"""If more images than this share cannot be read, the paths or the disk are wrong, so work stops early."""
 
 
 @dataclass(frozen=True)
 class DataSettings:
-    """How the table is used.
+    """How the label table is used.
 
     Attributes:
-        holdout: Share of the training images held aside to calibrate scores and choose thresholds, and the best epoch
-            when there is no validation table. Never trained on.
-        max_broken: Above this share of unreadable images the run stops before its first epoch.
+        holdout: Share of the training images held out to calibrate scores, to choose thresholds and, when there is no
+            validation table, to choose the best epoch. Never trained on.
+        max_broken: The run stops before its first epoch if a larger share of images cannot be read.
     """
 
     holdout: float = 0.1
@@ -35,8 +36,8 @@ class BackboneSettings:
     Attributes:
         name: Any timm model.
         weights: "bundled", "hub", "none", or a file.
-        frozen: Whether it is kept as it is; then features are extracted once and heads train from them.
-        drop_path: Stochastic depth: the chance that training passes over the last block; earlier ones have less.
+        frozen: Whether its weights stay fixed; then features can be extracted once and heads train from them.
+        drop_path: Stochastic depth: the chance that training skips the last block; earlier blocks have a lower one.
     """
 
     name: str = "tf_efficientnet_lite0"
@@ -53,26 +54,28 @@ class HeadSettings:
     """The head: a name and its options.
 
     Attributes:
-        name: One of `HEAD_NAMES`.
-        options: The head's own options, checked by the head.
+        name: A key of `HEADS`.
+        options: The head's own options, checked by the head. A query head has those of its parts under `queries`,
+            `decoder` and `readout`.
     """
 
     name: str = "gap"
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_choice("head", self.name, HEAD_NAMES)
+        check_choice("head", self.name, HEADS)
+        object.__setattr__(self, "options", nest_options(self.name, self.options))
 
 
 @dataclass(frozen=True)
 class WordSettings:
-    """Where the words of labels come from, for heads that are made of words, and how training varies them.
+    """Where label vectors come from, for heads with word queries, and how training varies them.
 
     Attributes:
-        source: A package, file, folder or model that `tagloom.words` lists.
-        query_noise: How much of N(0, 1) is added to the words, anew for each batch; words have a mean square of 1.
-        random_queries: How many queries of words drawn at random are asked beside the classes'.
-        random_label: Whether what random words ask for counts as "absent" from every image, or as "present".
+        source: A package, file, folder or model, as `tagloom.words` lists them.
+        query_noise: Deviation of the Gaussian noise added to the words in each batch; words have a mean square of 1.
+        random_queries: How many queries of random words are added to those of the classes.
+        random_label: The label of random words for every image: "absent" or "present".
     """
 
     source: str = ""
@@ -95,7 +98,7 @@ class LossSettings:
     """The loss: a name and its options.
 
     Attributes:
-        name: One of `LOSS_NAMES`.
+        name: A key of `LOSSES`.
         options: The loss's own options, checked by the loss.
     """
 
@@ -103,16 +106,16 @@ class LossSettings:
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_choice("loss", self.name, LOSS_NAMES)
+        check_choice("loss", self.name, LOSSES)
 
 
 @dataclass(frozen=True)
 class OptimiserSettings:
-    """How weights move.
+    """How weights are updated.
 
     Attributes:
         name: "adamw", "sgd" or "lamb".
-        learning_rate: The highest rate of the schedule.
+        learning_rate: The highest learning rate of the schedule.
         backbone_factor: The backbone's rate as a multiple of the head's, when it is trained.
         weight_decay: Decay of matrices; vectors (biases, norms) are never decayed.
         momentum: Momentum of sgd, first beta of adamw and lamb.
@@ -144,25 +147,25 @@ class OptimiserSettings:
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How long and how.
+    """How long to train, and how.
 
     Attributes:
         epochs: Passes over the training images.
         batch_size: Images per step (per micro-step when accumulating).
-        accumulate: Micro-steps whose gradients are added up before one step.
+        accumulate: Micro-steps whose gradients are summed for one step.
         ema: Decay of the running average of the weights that is evaluated and saved; 0 for none.
         precision: "auto" computes in half precision on GPUs and in float32 elsewhere; "float32" everywhere.
         cache_features: With a frozen backbone, extract features once and train from them.
-        cached_views: How many augmented views of each training picture are kept beside the picture itself; every epoch
-            shows one of them at random. 0 keeps its mirror image alone, with `augment.flip`.
+        cached_views: How many augmented views of each training picture are cached as well as the plain one; every epoch
+            uses one of them at random. 0 caches only the mirrored view, if `augment.flip` is set.
         standardise: With a frozen backbone, fit the head's feature scale to the training features before the first
-            step. A backbone that is trained moves its features, so there it plays no part.
-        select: Which weights are kept: those of the "best" epoch on validation data, or of the "last".
-        metric: What "best" and early stopping look at.
+            step. It has no effect on a backbone that is trained, whose features change.
+        select: Which weights are saved: those of the "best" epoch on validation data, or of the "last".
+        metric: What decides the best epoch and early stopping.
         patience: Stop after this many epochs without a better metric; 0 never stops early.
-        seed: Everything random follows from it, the epoch and the image's number.
-        workers: Processes that decode images when features are not cached; the result does not depend on it.
-        checkpoint_minutes: Longest time between two checkpoints; there is one after every epoch in any case.
+        seed: Everything random is decided by it, the epoch and the image's index.
+        workers: Processes that decode images when features are not cached; they do not change the result.
+        checkpoint_minutes: Longest time between two checkpoints; there is always one after every epoch.
     """
 
     epochs: int = 30
@@ -194,11 +197,11 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class CalibrationSettings:
-    """Whether scores are turned into probabilities, on the images held aside, before thresholds are chosen.
+    """Whether scores are calibrated to probabilities, on held-out images, before thresholds are chosen.
 
     Attributes:
-        kind: "none"; "shared" for one scale and offset of the logits; "per-class" for one of each per class, those of
-            classes with few positives drawn to the shared ones. With a softmax "shared" is a temperature.
+        kind: "none"; "shared" for one scale and offset of all logits; "per-class" for one of each per class, where
+            classes with few positives stay close to the shared ones. With a softmax "shared" is a temperature.
     """
 
     kind: Literal["none", "shared", "per-class"] = "none"
@@ -206,11 +209,11 @@ class CalibrationSettings:
 
 @dataclass(frozen=True)
 class ThresholdSettings:
-    """From which score a label counts, chosen per class on the images held aside.
+    """The score above which a class becomes a tag, chosen per class on held-out images.
 
     Attributes:
-        aim: "f1" (best F1), "precision" (lowest threshold that keeps `value` precision), "fixed" (`value` for all).
-        value: The precision to keep, or the fixed threshold.
+        aim: "f1" (best F1), "precision" (lowest threshold that reaches precision `value`), "fixed" (`value` for all).
+        value: The precision to reach, or the fixed threshold.
     """
 
     aim: Literal["f1", "precision", "fixed"] = "f1"

@@ -27,12 +27,12 @@ class Recipe:
 
     Attributes:
         name: What the recipe is called.
-        purpose: One line that says when to take it.
-        paper: The paper whose training it is; empty for one of nobody's.
-        reports: What the paper reports of it: `source`, and figures in percent by `FIGURE_NAMES`.
+        purpose: One line that says when to use it.
+        paper: The paper whose training it repeats; empty if it repeats none.
+        reports: What the paper reports: `source`, and figures in percent by `FIGURE_NAMES`.
         task: "multi" (any number of labels per image) or "single" (exactly one).
         data, preprocess, augment, backbone, words, head, loss, optimiser, training, calibration, thresholds: The parts.
-        distill: How `tagloom distill` has teachers take part, unless told otherwise; `tagloom train` has none.
+        distill: Defaults of `tagloom distill`; `tagloom train` has no teachers.
     """
 
     name: str = "custom"
@@ -56,29 +56,29 @@ class Recipe:
     def __post_init__(self) -> None:
         _check_reports(self.reports)
         if self.task == "multi" and self.loss.name == "cross-entropy":
-            raise RecipeError("loss 'cross-entropy' needs one label per image: set task: single, or take 'asymmetric'.")
+            raise RecipeError("loss 'cross-entropy' needs one label per image: set task: single, or use 'asymmetric'.")
         if self.task == "multi" and self.training.metric in SINGLE_LABEL_METRICS:
             raise RecipeError(
-                f"training.metric '{self.training.metric}' needs one label per image: set task: single, or take "
+                f"training.metric '{self.training.metric}' needs one label per image: set task: single, or use "
                 f"'{SHOWN_METRICS['multi'][0]}'."
             )
         if self.calibration.kind == "per-class" and self.activation == "softmax":
             raise RecipeError(
-                "calibration.kind 'per-class' would change which class is best under a softmax: take 'shared'."
+                "calibration.kind 'per-class' would change which class is best under a softmax: use 'shared'."
             )
 
         if self.words.random_queries and (self.activation == "softmax" or self.loss.options.get("weights") is not None):
             raise RecipeError(
-                "words.random_queries add labels of their own to the loss, so it cannot be 'cross-entropy' nor have "
-                "weights of labels. Set words.random_queries: 0."
+                "words.random_queries add their own labels to the loss, so it cannot be 'cross-entropy' nor have label "
+                "weights. Set words.random_queries: 0."
             )
 
         moving = replace(self.augment, flip=0.0, randaugment_magnitude=Augment.randaugment_magnitude)
         if self.from_cache and moving != Augment() and not self.training.cached_views:
             raise RecipeError(
-                "features are extracted once and cached, so of all augmentations only augment.flip can be had for "
-                "nothing. Set training.cached_views: 6 to keep six augmented views of each picture, or "
-                "training.cache_features: false to augment pictures anew in every epoch."
+                "features are extracted once and cached, so the only augmentation that costs nothing is augment.flip. "
+                "Set training.cached_views: 6 to cache six augmented views of each picture, or "
+                "training.cache_features: false to augment pictures again in every epoch."
             )
         if self.from_cache and (self.augment.mixup, self.augment.cutmix, self.augment.repeats) != (0.0, 0.0, 1):
             raise RecipeError(
@@ -87,18 +87,18 @@ class Recipe:
             )
         if self.training.cached_views and (not self.from_cache or self.augment == Augment()):
             raise RecipeError(
-                "training.cached_views keeps augmented views of pictures for a frozen backbone. Set backbone.frozen "
-                "and training.cache_features, and say in augment what is done to the pictures, or leave it at 0."
+                "training.cached_views caches augmented views of pictures for a frozen backbone. Set backbone.frozen "
+                "and training.cache_features, and choose augmentations in augment, or leave it at 0."
             )
 
     @property
     def activation(self) -> Literal["sigmoid", "softmax"]:
-        """What turns logits into scores: the loss decides, since it decides what the logits mean."""
+        """What turns logits into scores. The loss decides it, since it decides what the logits mean."""
         return "softmax" if self.loss.name == "cross-entropy" else "sigmoid"
 
     @property
     def from_cache(self) -> bool:
-        """Whether heads train from features that were extracted once."""
+        """Whether heads train from cached features."""
         return self.backbone.frozen and self.training.cache_features
 
     def to_dict(self) -> dict[str, Any]:
@@ -114,10 +114,10 @@ def _check_reports(reports: dict[str, Any]) -> None:
     for name, value in reports.items():
         if name == "source":
             if not isinstance(value, str):
-                raise RecipeError(f"reports.source is {value!r}; it names a paper and a table of it.")
+                raise RecipeError(f"reports.source is {value!r}; it must name a paper and its table.")
         elif name not in FIGURE_NAMES:
             raise RecipeError("reports: " + unknown_name("figure", name, ("source", *FIGURE_NAMES)))
         elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 100:
-            raise RecipeError(f"reports.{name} is {value!r}; it is a number of percent.")
+            raise RecipeError(f"reports.{name} is {value!r}; it must be a number of percent.")
     if reports and not reports.get("source"):
-        raise RecipeError("reports: say where the figures stand, for example source: ML-Decoder, Table 10")
+        raise RecipeError("reports: say where the figures come from, for example source: ML-Decoder, Table 10")

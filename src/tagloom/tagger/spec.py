@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tagloom.errors import TaggerError, TagloomError
 from tagloom.files import whole_file
 from tagloom.recipe.filling import fill
+from tagloom.recipe.head_parts import nest_options
 from tagloom.recipe.names import Task
 from tagloom.recipe.pictures import Preprocess
 from tagloom.scoring.calibration import Calibration
@@ -102,6 +103,7 @@ class TaggerSpec:
     format: int = FORMAT
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "head_options", nest_options(self.head, self.head_options))
         if not self.classes or len(set(self.classes)) != len(self.classes):
             raise TaggerError("a tagger needs at least one class, and class names must differ.")
         if self.thresholds and len(self.thresholds) != len(self.classes):

@@ -1,6 +1,6 @@
 """From trained weights to a finished tagger folder: calibration, thresholds, metrics, and every file of the folder."""
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,8 +8,6 @@ from rich.markup import escape
 
 import tagloom
 from tagloom.errors import TaggerError
-from tagloom.models.heads.query_head import QueryHead
-from tagloom.models.heads.readout import WordReadout
 from tagloom.models.network import TaggerNetwork, count_parameters, save_weights
 from tagloom.models.onnx_export import export_onnx
 from tagloom.recipe import Recipe
@@ -169,23 +167,20 @@ def _export(network: TaggerNetwork, recipe: Recipe, context: RunContext) -> None
 
 def _word_vectors(network: TaggerNetwork, classes: tuple[str, ...]) -> LabelVectors | None:
     """Give the vectors of the classes' words; None where the head has no words."""
-    head = network.head
-    if not (isinstance(head, QueryHead) and head.words is not None):
-        return None
-    return LabelVectors(classes, head.class_words().cpu().numpy())
+    words = network.head.class_words()
+    return None if words is None else LabelVectors(classes, words.by_class().cpu().numpy())
 
 
 def _word_form(network: TaggerNetwork, recipe: Recipe) -> WordForm | None:
     """Say how the tagger scores any labels; None where it knows only its own."""
-    head = network.head
-    if not (isinstance(head, QueryHead) and head.takes_words):
+    words = network.head.class_words()
+    if words is None or not network.head.takes_words:
         return None
-    readout = cast(WordReadout, head.readout)
     return WordForm(
         source=resolved_source(recipe.words.source),
-        places=tuple(readout.places.tolist()),
-        group_size=readout.group_size,
-        fixed_queries=head.fixed_queries,
-        grouping="consecutive" if recipe.head.options.get("grouping") == "consecutive" else "random",
-        grouping_seed=recipe.head.options.get("grouping_seed") or 0,
+        places=tuple(words.slots.tolist()),
+        group_size=words.group_size,
+        fixed_queries=words.fixed_queries,
+        grouping=words.grouping,
+        grouping_seed=words.grouping_seed,
     )

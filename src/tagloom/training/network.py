@@ -1,12 +1,12 @@
 """The network of a run before its first step, and which part of it is trained."""
 
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 from torch import nn
 
-from tagloom.models.heads import Head, needs_words
+from tagloom.models.heads import needs_words
 from tagloom.models.network import TaggerNetwork, build_network
 from tagloom.models.start import start_from
 from tagloom.recipe import Recipe
@@ -56,7 +56,7 @@ def first_network(plan: RunPlan, classes: tuple[str, ...], context: RunContext) 
 def trained_part(network: TaggerNetwork, recipe: Recipe) -> Trained:
     """Give the head alone where features come from a cache, and the whole network where pictures go through it."""
     if recipe.from_cache:
-        return Trained(network.head, cast(Head, network.head).classify)
+        return Trained(network.head, network.head.classify)
     return Trained(network, network)
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from tagloom.data.table import LabelTable
-from tagloom.errors import RecipeError, TagloomError, unknown_name
+from tagloom.errors import RecipeError, TagloomError
 from tagloom.files import whole_file
 from tagloom.losses import Loss, create_loss
-from tagloom.models.heads import head_options, needs_words
+from tagloom.models.heads import check_head_options, needs_words
 from tagloom.recipe import Recipe, recipe_from_dict
 from tagloom.recipe.distillation import Distillation, Images
 from tagloom.recipe.filling import fill
@@ -120,10 +120,7 @@ def check_options(recipe: Recipe) -> Loss:
     Returns:
         The recipe's loss, since building it is what checks it.
     """
-    allowed = head_options(recipe.head.name)
-    for option in recipe.head.options:
-        if option not in allowed:
-            raise RecipeError(unknown_name(f"option of head '{recipe.head.name}'", option, allowed))
+    check_head_options(recipe.head.name, recipe.head.options)
     loss = create_loss(recipe.loss.name, **recipe.loss.options)
     has_words = needs_words(recipe.head.name, recipe.head.options)
     if has_words and not recipe.words.source:

@@ -116,16 +116,17 @@ def head_of(options, loss=None):
     [
         ({"groups": 2}, {"groups": 2}),
         ({"groups": 5}, {"groups": 3}),
+        ({"name": "shared", "groups": 5}, {"name": "shared", "groups": 3}),
         ({"groups": 5, "grouping": "consecutive"}, {"groups": 3, "grouping": "consecutive"}),
         # a, b | c, d, e, h | f, g  of all: of the part c, h, a the groups a | c, h are left
         ({"grouping": [[0, 1], [2, 3, 4, 7], [5, 6]]}, {"grouping": [[2], [0, 1]]}),
         ({"groups": 3, "grouping": [[0, 1], [2, 3, 4, 7], [5, 6]]}, {"grouping": [[2], [0, 1]]}),
-        ({"dropout": 0.3}, {"dropout": 0.3}),
+        ("per-class", "per-class"),
     ],
 )
 def test_options_that_count_classes_are_fitted_to_the_part_and_build_a_head(options, fitted):
-    recipe = head_of(options)
-    assert recipe.head.options == fitted
+    recipe = head_of({"readout": options, "decoder": {"dropout": 0.3}})
+    assert recipe.head.options == {"readout": fitted, "decoder": {"dropout": 0.3}}
     create_head(recipe.head.name, in_channels=8, classes=3, **recipe.head.options)
 
 

@@ -61,7 +61,7 @@ def test_every_view_is_shown_as_often_as_its_chance_says(tmp_path):
     [
         ({"augment": {"crop_scale": [0.4, 1.0]}}, "cached_views: 6"),
         ({"augment": {"mixup": 0.2}, "training": {"cached_views": 2}}, "cannot be cached"),
-        ({"training": {"cached_views": 2}}, "say in augment"),
+        ({"training": {"cached_views": 2}}, "choose augmentations in augment"),
         ({"augment": {"flip": 0.5}, "backbone": {"frozen": False}, "training": {"cached_views": 2}}, "frozen"),
         ({"augment": {"flip": 0.5}, "training": {"cached_views": -1}}, "training.cached_views is -1"),
     ],

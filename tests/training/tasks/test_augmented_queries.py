@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tagloom.losses import create_loss
-from tagloom.models.heads import create_head
+from tagloom.models.heads import Head, create_head
 from tagloom.training.features.batches import Batch
 from tagloom.training.tasks.augmented_queries import AugmentedQueriesTask, noisy
 from tagloom.training.tasks.supervised import SupervisedTask
@@ -14,11 +14,10 @@ LOSS = create_loss("asymmetric")
 WORDS = torch.randn(7, 5, generator=torch.Generator().manual_seed(0))
 
 
-def make(name: str = "ml-decoder-words", **options: object) -> nn.Module:
+def make(name: str = "ml-decoder-words", **options: object) -> Head:
     torch.manual_seed(0)
-    return create_head(
-        name, in_channels=6, classes=7, word_vectors=WORDS, width=8, attention_heads=2, feed_forward=8, **options
-    ).eval()
+    decoder = {"attention_heads": 2, "feed_forward": 8}
+    return create_head(name, in_channels=6, classes=7, word_vectors=WORDS, width=8, decoder=decoder, **options).eval()
 
 
 def batch(known: Tensor | None = None) -> Batch:
@@ -26,14 +25,12 @@ def batch(known: Tensor | None = None) -> Batch:
     return Batch((features,), torch.eye(4, 7), known, torch.arange(4))
 
 
-def task(
-    head: nn.Module, noise: float = 0.0, random: int = 0, loss=LOSS, present: bool = False
-) -> AugmentedQueriesTask:
+def task(head: Head, noise: float = 0.0, random: int = 0, loss=LOSS, present: bool = False) -> AugmentedQueriesTask:
     return AugmentedQueriesTask(head.classify, loss, head, noise=noise, random_queries=random, random_present=present)
 
 
 def test_without_noise_and_random_queries_it_is_plain_training():
-    for head in (make(), make("ml-decoder-words-grouped", groups=3)):
+    for head in (make(), make("ml-decoder-words-grouped", readout={"groups": 3})):
         plain = SupervisedTask(head.classify, LOSS)(batch())
         torch.testing.assert_close(task(head)(batch()), plain)
         logits, random = task(head).logits(batch())
@@ -65,7 +62,7 @@ def test_random_queries_have_one_label_for_every_image(present):
 
 def test_random_queries_of_groups_are_groups_of_random_words():
     sizes: list[int] = []
-    head = make("ml-decoder-words-grouped", groups=3)
+    head = make("ml-decoder-words-grouped", readout={"groups": 3})
     task(head, random=2, loss=lambda logits, targets, known: sizes.append(logits.shape[1]) or logits.sum())(batch())
     assert sizes == [7 + 2 * 3]
 

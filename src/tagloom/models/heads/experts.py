@@ -1,15 +1,15 @@
-"""Hybrid sharing: experts of one label's own beside experts that all labels share, weighed by gates (HSQ).
+"""Hybrid sharing: experts of each label and experts that all labels share, weighted by gates (HSQ).
 
 One layer has two branches of the same shape, (B, L, d). Per label t and token x:
 
     task branch     o = Σ_k softmax(G_t · x)_k · ReLU(E_k · x)   over the label's n_t experts and the n_s shared ones
     shared branch   o = Σ_k softmax(G_s · x)_k · ReLU(E_k · x)   over all L · n_t + n_s experts
 
-The literal loops would start L · (n_t + n_s) small products; here every branch is a few large ones.
+Literal loops would run L · (n_t + n_s) small products; here every branch is a few large ones.
 
-That is the paper's Algorithm 1. As printed, each branch reads only itself, so that no shared branch ever reaches a
-logit, and leaving it out changes nothing. In PLE (Tang et al., 2020), where the layer comes from, the shared experts of
-the task branch read the shared branch. `shared_input` chooses.
+That is the paper's Algorithm 1. As printed, each branch reads only itself, so no logit depends on a shared branch, and
+leaving it out changes nothing. In PLE (Tang et al., 2020), where the layer comes from, the shared experts of the task
+branch read the shared branch. `shared_input` chooses.
 """
 
 import math
@@ -23,16 +23,18 @@ import torch.nn.functional as F  # noqa: N812, the name everybody knows it by
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from tagloom.errors import RecipeError, unknown_name
+from tagloom.checks import check_choice, check_number, check_whole
+from tagloom.errors import RecipeError
 from tagloom.labels.groups import Grouping
-from tagloom.labels.groups import partition as partition_classes
+from tagloom.models.heads.readout import PerClassReadout, Readout, choose_groups
+from tagloom.wording import shown
 
 DEFAULT_WIDTHS = (64, 16)
 SHARED_INPUTS = ("shared", "task")
 
 
 class LabelLinear(nn.Module):
-    """A linear map of its own for each label: y_t = W_t · x_t + b_t, all labels in one batched product."""
+    """A separate linear map for each label: y_t = W_t · x_t + b_t, all labels in one batched product."""
 
     def __init__(self, labels: int, width_in: int, width_out: int) -> None:
         super().__init__()
@@ -52,10 +54,10 @@ class HybridSharingLayer(nn.Module):
         labels: L.
         width_in: d_i.
         width_out: d_o of every expert.
-        shared_experts: n_s; with 0 the labels keep to themselves.
+        shared_experts: n_s; with 0 the labels share nothing.
         task_experts: n_t, per label.
         gate_hidden: Hidden width of the gates; None for linear ones.
-        shared_branch: Whether the shared branch is computed. What the last layer of a stack shares is read by nobody.
+        shared_branch: Whether the shared branch is computed. That of the last layer of a stack is never read.
         shared_input: Which branch the shared experts read for the task branch: "task", as printed, or "shared".
     """
 
@@ -71,33 +73,32 @@ class HybridSharingLayer(nn.Module):
         shared_input: str = "task",
     ) -> None:
         super().__init__()
-        if shared_input not in SHARED_INPUTS:
-            raise RecipeError(unknown_name("shared_input", shared_input, SHARED_INPUTS))
+        check_choice("head option readout.shared_input", shared_input, SHARED_INPUTS)
         self.reads_shared = shared_input == "shared"
         self.width_out = width_out
         self.task_experts = LabelLinear(labels, width_in, task_experts * width_out)
         self.shared_experts = nn.Linear(width_in, shared_experts * width_out) if shared_experts else None
         mixed, every = task_experts + shared_experts, labels * task_experts + shared_experts
-        # A gate over a single expert would always say 1.
+        # A gate over a single expert would always give 1.
         self.task_gates = (
             None if mixed == 1 else _perceptron(partial(LabelLinear, labels), width_in, gate_hidden, mixed)
         )
         self.shared_gate = _perceptron(nn.Linear, width_in, gate_hidden, every) if shared_branch else None
         _start_alike([self.task_experts, self.shared_experts], width_in, width_out)
-        # Other labels' experts are run so many at a time that their outputs never take more than the task branch does.
+        # Experts of other labels run a few at a time, so that their outputs take no more memory than the task branch.
         self.experts_at_once = max(mixed, width_in // width_out)
 
     def forward(self, task: Tensor, shared: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Run both branches. Shared experts run once for both wherever both read the same.
+        """Run both branches. Shared experts run once for both if both read the same.
 
         Args:
             task: (B, L, d_i).
             shared: (B, L, d_i); in a first layer the same tensor.
 
         Returns:
-            Task branch (B, L, d_o), and shared branch (B, L, d_o) unless it is left out.
+            Task branch (B, L, d_o), and shared branch (B, L, d_o) or None if it is left out.
         """
-        own = task.transpose(0, 1).contiguous()  # (L, B, d_i): label by label, as batched products want it
+        own = task.transpose(0, 1).contiguous()  # (L, B, d_i): label by label, for batched products
         other = own if shared is task else shared.transpose(0, 1)
         read = other if self.reads_shared else own
         from_shared = self._shared_outputs(read)
@@ -109,11 +110,11 @@ class HybridSharingLayer(nn.Module):
         return mixed.transpose(0, 1), self._mix_all(other, weights, from_shared).transpose(0, 1)
 
     def gate_weights(self, task: Tensor) -> Tensor:
-        """Show how much of each expert a label takes: (B, L, d_i) to (B, L, n_t + n_s), its own experts first."""
+        """Show how much of each expert a label uses: (B, L, d_i) to (B, L, n_t + n_s), its own experts first."""
         return self._task_weights(task.transpose(0, 1)).transpose(0, 1)
 
     def _task_weights(self, tokens: Tensor) -> Tensor:
-        """Weigh the experts of (L, B, d_i) tokens: gives (L, B, n_t + n_s)."""
+        """Weight the experts for (L, B, d_i) tokens: gives (L, B, n_t + n_s)."""
         if self.task_gates is None:
             return torch.ones_like(tokens[..., :1])
         weights: Tensor = self.task_gates(tokens).softmax(-1)
@@ -124,16 +125,16 @@ class HybridSharingLayer(nn.Module):
         return None if self.shared_experts is None else self.shared_experts(tokens).relu_()
 
     def _mix(self, weights: Tensor, own: Tensor, from_shared: Tensor | None) -> Tensor:
-        """Weigh own (L, B, n · d_o) and shared outputs with the gate's (L, B, n + n_s): gives (L, B, d_o)."""
+        """Sum own (L, B, n · d_o) and shared outputs with the gate's weights (L, B, n + n_s): gives (L, B, d_o)."""
         count = own.shape[-1] // self.width_out
         mixed = _weigh(weights[..., :count], own)
         return mixed if from_shared is None else mixed + _weigh(weights[..., count:], from_shared)
 
     def _mix_all(self, tokens: Tensor, weights: Tensor, from_shared: Tensor | None) -> Tensor:
-        """Weigh the outputs of every label's experts for every token (L, B, d_i), and the shared ones.
+        """Sum the outputs of every label's experts for every token (L, B, d_i), and the shared ones, by weight.
 
-        All of them together are L / (n_t + n_s) times as large as those of the task branch, so they are made some at a
-        time, forgotten, and made again for the backward pass.
+        Together they are L / (n_t + n_s) times as large as those of the task branch, so they are computed a few at a
+        time, dropped, and computed again for the backward pass.
         """
         weight = self.task_experts.weight.flatten(0, 1)  # (L · n_t · d_o, d_i)
         bias = self.task_experts.bias.flatten()
@@ -157,10 +158,10 @@ class HybridSharingLayer(nn.Module):
         return mixed
 
 
-class HybridSharingReadout(nn.Module):
+class HybridSharingReadout(Readout):
     """Layers of hybrid sharing, then a classifier per label.
 
-    Every label has a token of its own, as in HSQ, or the token of its group where a decoder has fewer queries.
+    Every label has its own token, as in HSQ, or the token of its group if a decoder has fewer queries.
 
     Args:
         width: D of the tokens.
@@ -168,18 +169,17 @@ class HybridSharingReadout(nn.Module):
         shared_experts: n_s of every layer.
         task_experts: n_t of every layer.
         shared_input: Which branch shared experts read, "shared" or "task"; with "task", or without shared experts, no
-            logit depends on a shared branch, and none is computed.
+            logit depends on a shared branch, so it is not computed.
         layer_widths: d_o of each layer.
         gate_hidden: Hidden width of the gates; None for linear ones.
         classifier_hidden: Hidden width of the classifiers; None for linear ones.
-        readout_dropout: On the tokens that the first layer reads, and on what each layer passes on.
+        dropout: On the tokens that the first layer reads, and on what each layer passes on.
         groups: Number of tokens K; by default one per label.
-        grouping: Which labels share a token: "random", "consecutive", or a list of lists of class numbers.
+        grouping: Which labels share a token: "random", "consecutive", or a list of lists of columns.
         grouping_seed: Decides the "random" groups.
     """
 
     group_of: Tensor
-    shared_count: int
 
     def __init__(
         self,
@@ -191,22 +191,28 @@ class HybridSharingReadout(nn.Module):
         layer_widths: Sequence[int] = DEFAULT_WIDTHS,
         gate_hidden: int | None = None,
         classifier_hidden: int | None = None,
-        readout_dropout: float = 0.0,
+        dropout: float = 0.0,
         groups: int | None = None,
         grouping: Grouping = "random",
         grouping_seed: int = 0,
     ) -> None:
-        super().__init__()
+        check_whole("head option readout.shared_experts", shared_experts, 0)
+        check_whole("head option readout.task_experts", task_experts, 1)
+        for name, hidden in (("gate_hidden", gate_hidden), ("classifier_hidden", classifier_hidden)):
+            if hidden is not None:
+                check_whole(f"head option readout.{name}", hidden, 1)
+        check_number("head option readout.dropout", dropout, 0.0, 1.0, below=True)
+        _check_widths(layer_widths)
         if groups is None and isinstance(grouping, str):
             groups = classes
-        parts = partition_classes(classes, groups, grouping, grouping_seed)
-        self.queries = len(parts)
+        parts = choose_groups(classes, groups, grouping, grouping_seed)
+        super().__init__([sorted(part) for part in parts])
         self.shared_count = shared_experts
         group_of = torch.empty(classes, dtype=torch.long)
         for number, part in enumerate(parts):
             group_of[torch.tensor(part)] = number
         self.register_buffer("group_of", group_of)
-        self.dropout = nn.Dropout(readout_dropout)
+        self.dropout = nn.Dropout(dropout)
         read_on = shared_input == "shared" and shared_experts > 0
         self.layers = nn.ModuleList(
             HybridSharingLayer(
@@ -223,14 +229,14 @@ class HybridSharingReadout(nn.Module):
         )
         self.classifier = _perceptron(partial(LabelLinear, classes), layer_widths[-1], classifier_hidden, 1)
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, words: Tensor | None = None) -> Tensor:
         """Map tokens (B, K, D) to logits (B, N)."""
         *_, (task, _) = self._branches(tokens)
         logits: Tensor = self.classifier(task.transpose(0, 1))
         return logits.squeeze(-1).transpose(0, 1)
 
     def gate_weights(self, tokens: Tensor) -> list[Tensor]:
-        """Show how much of each expert every label takes, per layer (B, N, n_t + n_s), its own experts first."""
+        """Show how much of each expert every label uses, per layer (B, N, n_t + n_s), its own experts first."""
         inputs = [task for task, _ in self._branches(tokens)]
         layers = cast(Iterable[HybridSharingLayer], self.layers)
         return [layer.gate_weights(task) for layer, task in zip(layers, inputs, strict=False)]
@@ -243,14 +249,50 @@ class HybridSharingReadout(nn.Module):
         for layer in self.layers:
             task, passed_on = layer(task, shared)
             task = self.dropout(task)
-            shared = task if passed_on is None else self.dropout(passed_on)  # where none is passed on, none is read
+            shared = task if passed_on is None else self.dropout(passed_on)  # what is not passed on is not read
             yield task, shared
+
+
+class LinearLayersReadout(Readout):
+    """Plain layers that all labels share, of the widths of hybrid sharing, then a classifier per label (HSQ-Linear).
+
+    Args:
+        width: D of the tokens.
+        classes: N.
+        layer_widths: Width of each layer.
+    """
+
+    def __init__(self, width: int, classes: int, layer_widths: Sequence[int] = DEFAULT_WIDTHS) -> None:
+        _check_widths(layer_widths)
+        super().__init__([[column] for column in range(classes)])
+        layers: list[nn.Module] = []
+        for before, after in pairwise([width, *layer_widths]):
+            linear = nn.Linear(before, after)
+            nn.init.kaiming_uniform_(linear.weight, nonlinearity="relu")
+            nn.init.zeros_(linear.bias)
+            layers += [linear, nn.ReLU(inplace=True)]
+        self.layers = nn.Sequential(*layers)
+        self.classifier = PerClassReadout(layer_widths[-1], classes)
+
+    def forward(self, tokens: Tensor, words: Tensor | None = None) -> Tensor:
+        """Map tokens (B, N, D) to logits (B, N)."""
+        logits: Tensor = self.classifier(self.layers(tokens))
+        return logits
+
+
+def _check_widths(widths: Sequence[int]) -> None:
+    if not isinstance(widths, list | tuple) or not widths:
+        raise RecipeError(
+            f"head option readout.layer_widths is {shown(widths)}; it must be a list of widths, for example [64, 16]."
+        )
+    for width in widths:
+        check_whole("head option readout.layer_widths", width, 1)
 
 
 def _perceptron(
     linear: Callable[[int, int], nn.Module], width_in: int, hidden: int | None, width_out: int
 ) -> nn.Module:
-    """Make one linear layer, or two with a ReLU between them; `linear` makes a layer."""
+    """Make one linear layer, or two with a ReLU between them, by calling `linear`."""
     if hidden is None:
         return linear(width_in, width_out)
     return nn.Sequential(linear(width_in, hidden), nn.ReLU(inplace=True), linear(hidden, width_out))
@@ -258,10 +300,10 @@ def _perceptron(
 
 @torch.no_grad()
 def _start_alike(layers: Sequence[nn.Module | None], width_in: int, width_out: int) -> None:
-    """Start every expert from one common map and noise of its own, as much of each, together within He's bound.
+    """Start every expert from a common map plus its own noise, equal in size, together within He's bound.
 
-    Untrained gates take the mean over experts, and independent ones cancel in it: the signal that reaches the next
-    layer shrinks with their number.
+    Untrained gates average over experts, and independent experts cancel each other: the signal that reaches the next
+    layer would shrink with their number.
     """
     bound = math.sqrt(6 / width_in) * math.sqrt(0.5)
     common: Tensor | None = None
@@ -276,7 +318,7 @@ def _start_alike(layers: Sequence[nn.Module | None], width_in: int, width_out: i
 
 
 def _run_and_weigh(tokens: Tensor, weights: Tensor, experts: Tensor, bias: Tensor) -> Tensor:
-    """Run n experts (n · d_o, d_i) on tokens (L, B, d_i) and weigh them with (L, B, n): gives (L, B, d_o)."""
+    """Run n experts (n · d_o, d_i) on tokens (L, B, d_i) and sum them with weights (L, B, n): gives (L, B, d_o)."""
     return _weigh(weights, F.linear(tokens, experts, bias).relu_())
 
 

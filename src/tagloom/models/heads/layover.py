@@ -8,7 +8,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812, the name everybody knows it by
 from torch import Tensor, nn
 
-from tagloom.errors import RecipeError, TagloomError, unknown_name
+from tagloom.checks import check_choice, check_number
+from tagloom.errors import RecipeError, TagloomError
+from tagloom.models.heads.head import Head
 from tagloom.models.heads.pooling import choose_poolings, mean_pool
 from tagloom.models.heads.scale import FeatureScale
 
@@ -16,25 +18,25 @@ MIXING_NAMES = ("image", "class", "concatenate")
 ACTIVATION_NAMES = ("sigmoid", "none")
 
 
-class LayoverHead(nn.Module):
+class LayoverHead(Head):
     """Layover: stages mixed into the pooled feature by learned amounts (Eom et al., 2022, section 2).
 
     With the pooled last map z and the pooled stages p_s, both standardised: ĥ_s = sigmoid(W_s · p_s + b_s);
     α = softmax([0, a_1 … a_S]) without its first entry, a = V · z + c; z' = (1 − Σ α_s) z + Σ α_s ĥ_s;
-    logits = W · z' + b. Of one stage that is the paper's: softmax([0, a]) has the entries 1 − σ(a) and σ(a).
+    logits = W · z' + b. For one stage that is the paper's: softmax([0, a]) has the entries 1 − σ(a) and σ(a).
 
     Args:
         in_channels: Channels C of the last map.
-        classes: Number of labels N.
+        classes: Number of classes N.
         stage_channels: Channels of every stage of the backbone, stage 1 first; build_network and attach_head know them.
         stages: The stages to mix in.
-        pooling: What is kept of a stage: "mean", "max", "gem" (generalised mean, power 3), "mean+max" (joined), or
-            "flatten" (the paper's for tokens: Eq. 3), whose C values are ĥ themselves, with neither map nor activation.
+        pooling: How a stage becomes a vector: "mean", "max", "gem" (generalised mean, power 3), "mean+max" (joined), or
+            "flatten" (the paper's for tokens: Eq. 3), whose C values are ĥ itself, with neither map nor activation.
         mixing: "image", an amount per image and stage (the paper's); "class", one per class and stage, the same for all
             images: logit_i = (1 − Σ α_is) w_i · z + Σ α_is w_i · ĥ_s + b_i; or "concatenate", no amounts and no ĥ:
-            logits = W · z + Σ U_s · p_s + b, a linear probe on all of it.
+            logits = W · z + Σ U_s · p_s + b, a linear probe on everything.
         activation: After the map to ĥ: "sigmoid" (the paper's) or "none".
-        mixing_start: All stages' share Σ α_s before the first step.
+        mixing_start: The share of all stages together, Σ α_s, before the first step.
         dropout: On what the last linear layer reads.
 
     >>> head = LayoverHead(in_channels=8, classes=3, stage_channels=[4, 6], stages=[2])
@@ -57,10 +59,11 @@ class LayoverHead(nn.Module):
         super().__init__()
         _check(stages, mixing, activation, mixing_start, dropout)
         self.poolings = choose_poolings(stages, pooling, stage_channels=stage_channels, in_channels=in_channels)
-        self.stages = tuple(kept.stage for kept in self.poolings)
-        self.summary = ("pooled", *(kept.name for kept in self.poolings))
+        self.stages = tuple(pooled.stage for pooled in self.poolings)
+        self.summary = ("pooled", *(pooled.name for pooled in self.poolings))
         self.mixing = mixing
-        widths = [kept.values for kept in self.poolings]
+        self.mixes_per_image = mixing == "image"
+        widths = [pooled.values for pooled in self.poolings]
         self.scales = nn.ModuleList([FeatureScale(width) for width in (in_channels, *widths)])
         if mixing == "concatenate":
             self.hints = nn.ModuleList([nn.Identity() for _ in widths])
@@ -72,27 +75,24 @@ class LayoverHead(nn.Module):
         )
         kind = ImageMixing if mixing == "image" else ClassMixing
         # The paper does not say where α starts. As printed, under SGD, it ran to 1 and mAP fell far below the probe's;
-        # started near 0 (−4 before the sigmoid) it kept the probe's. So training begins as the linear probe.
+        # started near 0 (−4 before the sigmoid) it stayed at the probe's. So training begins as the linear probe.
         start = math.log(mixing_start / (1 - mixing_start) / len(widths))
         self.mixer = kind(in_channels, classes, len(widths), start, dropout)
-
-    def forward(self, features: Tensor, *stages: Tensor) -> Tensor:
-        """Map features (B, C, H, W) and the maps (B, C_s, H_s, W_s) of `stages` to logits (B, N)."""
-        return self.classify(*self.summarise(features, *stages))
 
     def summarise(self, features: Tensor, *stages: Tensor) -> tuple[Tensor, ...]:
         """Pool features to (B, C), and each stage to its vector (B, P_s)."""
         pairs = zip(self.poolings, stages, strict=True)
-        return (mean_pool(features), *(kept.pool(stage) for kept, stage in pairs))
+        return (mean_pool(features), *(pooled.pool(stage) for pooled, stage in pairs))
 
-    def classify(self, pooled: Tensor, *stages: Tensor) -> Tensor:
+    def classify(self, pooled: Tensor, *stages: Tensor, words: Tensor | None = None) -> Tensor:
         """Map the pooled feature (B, C) and pooled stages (B, P_s) to logits (B, N)."""
+        self.refuse_words(words)
         z, hints = self._standardise(pooled, *stages)
         logits: Tensor = self.mixer(z, hints)
         return logits
 
     def mixing_amounts(self, pooled: Tensor, *stages: Tensor) -> Tensor:
-        """Show α, how much of each stage comes in, one column per entry of `stages`.
+        """Show α, how much of each stage is mixed in, one column per entry of `stages`.
 
         Args:
             pooled: (B, C), the first of `summarise`.
@@ -102,13 +102,13 @@ class LayoverHead(nn.Module):
             A row per image (B, S) with mixing "image", a row per class (N, S) with mixing "class".
         """
         if isinstance(self.mixer, Concatenation):
-            raise TagloomError("this head has no mixing amounts: make it with mixing 'image' or 'class'.")
+            raise TagloomError("this head has no mixing amounts: use mixing 'image' or 'class'.")
         z, _ = self._standardise(pooled, *stages)
         shares: Tensor = cast(ImageMixing | ClassMixing, self.mixer).shares(z)
         return shares[:, 1:]
 
     def _standardise(self, *summary: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Give z (B, C) and every ĥ_s (B, C), or p_s (B, P_s) where they are concatenated."""
+        """Give z (B, C) and every ĥ_s (B, C), or p_s (B, P_s) if they are concatenated."""
         z, *pooled = (scale(vector) for scale, vector in zip(self.scales, summary, strict=True))
         return z, [hint(vector) for hint, vector in zip(self.hints, pooled, strict=True)]
 
@@ -142,7 +142,7 @@ class ClassMixing(nn.Module):
     def __init__(self, channels: int, classes: int, stages: int, start: float, dropout: float) -> None:
         super().__init__()
         self.start = start
-        # Counted from the start, so that weight decay draws amounts back to it and not to even shares.
+        # Relative to the start, so that weight decay pulls amounts back to it and not to equal shares.
         self.amounts = nn.Parameter(torch.zeros(classes, stages))
         self.linear = _linear_from_zero(channels, classes)
         self.dropout = nn.Dropout(dropout)
@@ -154,7 +154,7 @@ class ClassMixing(nn.Module):
         return (parts * self.shares(z).T).sum(dim=1) + self.linear.bias
 
     def shares(self, z: Tensor) -> Tensor:
-        """Give the shares (N, 1 + S) of z and of every ĥ_s; each row sums to 1, and the image plays no part."""
+        """Give the shares (N, 1 + S) of z and of every ĥ_s; each row sums to 1, whatever the image."""
         return F.pad(self.start + self.amounts, (1, 0)).softmax(dim=-1)
 
 
@@ -187,15 +187,11 @@ def _linear_from_zero(channels: int, classes: int) -> nn.Linear:
 
 
 def _check(stages: Sequence[int], mixing: str, activation: str, mixing_start: float, dropout: float) -> None:
-    if mixing not in MIXING_NAMES:
-        raise RecipeError(unknown_name("mixing", mixing, MIXING_NAMES))
-    if activation not in ACTIVATION_NAMES:
-        raise RecipeError(unknown_name("activation", activation, ACTIVATION_NAMES))
-    for name, value in (("mixing_start", mixing_start), ("dropout", dropout)):
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 <= value < 1:
-            raise RecipeError(f"head option {name} is {value!r}; it must be a number from 0 up to, not including, 1.")
+    check_choice("head option mixing", mixing, MIXING_NAMES)
+    check_choice("head option activation", activation, ACTIVATION_NAMES)
+    check_number("head option mixing_start", mixing_start, 0.0, 1.0, below=True)
+    check_number("head option dropout", dropout, 0.0, 1.0, below=True)
     if mixing_start == 0:
-        raise RecipeError("head option mixing_start is 0, from which no amount could grow: take a small one like 0.01.")
+        raise RecipeError("head option mixing_start is 0, from which no amount can grow: use a small one like 0.01.")
     if not stages:
-        raise RecipeError("head option stages is empty; without a stage take the head 'gap'.")
+        raise RecipeError("head option stages is empty; without a stage use the head 'gap'.")

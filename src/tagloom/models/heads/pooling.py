@@ -1,4 +1,4 @@
-"""What is kept of a stage's map: one vector per image, made without parameters so that a cache can keep it."""
+"""Pooling a map to one vector per image, without parameters, so that a cache can store it."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -8,14 +8,16 @@ import torch
 import torch.nn.functional as F  # noqa: N812, the name everybody knows it by
 from torch import Tensor
 
-from tagloom.errors import RecipeError, unknown_name
+from tagloom.checks import check_choice
+from tagloom.errors import RecipeError
+from tagloom.wording import shown
 
 GEM_POWER = 3
 GEM_FLOOR = 1e-6  # roots have no slope at zero
 
 
 def mean_pool(features: Tensor) -> Tensor:
-    """Average (B, C, H, W) over its places to (B, C)."""
+    """Average (B, C, H, W) over its positions to (B, C)."""
     return features.mean(dim=(2, 3))
 
 
@@ -27,7 +29,7 @@ def max_pool(features: Tensor) -> Tensor:
 def gem_pool(features: Tensor) -> Tensor:
     """Take the generalised mean (mean of x³)^⅓ of (B, C, H, W): (B, C), between mean and maximum.
 
-    Values below nearly zero count as nearly zero, so it suits stages that end in a ReLU or the like.
+    Negative values count as nearly zero, so it suits stages that end in a ReLU or the like.
     """
     exact = features.to(torch.promote_types(features.dtype, torch.float32))  # cubes leave half precision's range
     return exact.clamp_min(GEM_FLOOR).pow(GEM_POWER).mean(dim=(2, 3)).pow(1 / GEM_POWER)
@@ -39,10 +41,10 @@ def mean_max_pool(features: Tensor) -> Tensor:
 
 
 def flatten_pool(features: Tensor, values: int) -> Tensor:
-    """Lay tokens end to end and average neighbours: (B, C, H, W) to (B, values) (layover, Eq. 3).
+    """Put tokens end to end and average neighbours: (B, C, H, W) to (B, values) (layover, Eq. 3).
 
-    Tokens follow each other in row order and a token's channels lie together, so the kernel, H·W·C / values long, runs
-    over whole tokens. That averages the channels away, and little but a constant is left:
+    Tokens are in row order and a token's channels are adjacent, so the kernel, H·W·C / values long, spans whole tokens.
+    That averages the channels away, and little but a constant is left:
 
     >>> noise = torch.randn(2, 128, 96, 96, generator=torch.Generator().manual_seed(0))  # stage 1 of Swin-B at 384
     >>> pooled = flatten_pool(noise, 1024)  # means of 9 tokens of 128 channels: deviations shrink by √1152
@@ -66,7 +68,7 @@ class StagePooling(NamedTuple):
 
     Attributes:
         stage: The stage's number, 1 the earliest.
-        name: Stage and pooling, for example "stage1:mean": the name under which a cache keeps the vector.
+        name: Stage and pooling, for example "stage1:mean": the name under which a cache stores the vector.
         values: Length of the vector.
         pool: The function, (B, C_s, H, W) to (B, values).
     """
@@ -80,20 +82,19 @@ class StagePooling(NamedTuple):
 def choose_poolings(
     stages: Sequence[int], pooling: str, *, stage_channels: Sequence[int], in_channels: int
 ) -> tuple[StagePooling, ...]:
-    """Decide how each wanted stage is pooled, in the network's order whatever order they are named in.
+    """Decide how each wanted stage is pooled; the result is in the order of the network.
 
     Args:
         stages: Numbers of the wanted stages.
         pooling: One of `POOLING_NAMES`, for all of them.
         stage_channels: Channels of every stage of the backbone, stage 1 first.
-        in_channels: Channels C of the last map: as many values does "flatten" leave.
+        in_channels: Channels C of the last map, which is also the number of values that "flatten" gives.
 
     >>> first, second = choose_poolings([3, 1], "mean+max", stage_channels=[8, 16, 32], in_channels=64)
     >>> (first.name, first.values), (second.name, second.values)
     (('stage1:mean+max', 16), ('stage3:mean+max', 64))
     """
-    if pooling not in POOLING_NAMES:
-        raise RecipeError(unknown_name("pooling", pooling, POOLING_NAMES))
+    check_choice("pooling", pooling, POOLING_NAMES)
     _check_stages(stages, len(stage_channels))
 
     def choose(stage: int) -> StagePooling:
@@ -108,11 +109,11 @@ def choose_poolings(
 def _check_stages(stages: Sequence[int], count: int) -> None:
     whole = isinstance(stages, list | tuple) and all(type(stage) is int for stage in stages)
     if not whole or len(set(stages)) < len(stages):
-        raise RecipeError(f"head option stages is {stages!r}; it must be a list of different stages, for example [1].")
+        raise RecipeError(f"head option stages is {shown(stages)}; it must be a list of different stages, like [1].")
     if stages and count == 0:
         raise RecipeError(
-            f"stages {list(stages)} are wanted, but the backbone names none. Take another backbone; with create_head, "
-            "give stage_channels, the channels of every stage of yours."
+            f"head option stages is {list(stages)}, but the backbone names no stages. Use another backbone; with "
+            "create_head, give stage_channels: the channels of every stage of your backbone."
         )
     if not all(1 <= stage <= count for stage in stages):
         raise RecipeError(f"head option stages is {list(stages)}; this backbone has the stages 1 to {count}.")

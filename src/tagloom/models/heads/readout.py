@@ -1,42 +1,91 @@
-"""Readouts: from decoded tokens (B, K, D) to logits (B, N). Each says in `queries` how many tokens K it reads."""
+"""Readouts: from decoded tokens (B, K, D) to logits (B, N)."""
 
-import inspect
 import math
-from collections.abc import Callable, Sequence
-from itertools import pairwise
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-from tagloom.errors import RecipeError, unknown_name
-from tagloom.labels.groups import Grouping, lay_out, partition
-from tagloom.models.heads.experts import DEFAULT_WIDTHS, HybridSharingReadout
+from tagloom.checks import check_whole
+from tagloom.errors import TagloomError
+from tagloom.labels.groups import Grouping, group_classes, lay_out
 
 
-class PerClassReadout(nn.Module):
-    """logit_i = w_i · q_i + b_i: every class has its own token and its own weights (Query2Label; DETR's way)."""
+class Readout(nn.Module):
+    """What a query head calls.
+
+    Attributes:
+        queries: How many tokens K it reads.
+        group_size: g, the most classes that share a token.
+        slots: (N,) where each class stands if every token has g slots: the j-th class of token k is k · g + j.
+        reads_any_words: Whether `read_all` reads any words, not only those of the classes.
+        grouping: How other labels are divided among queries, "random" or "consecutive".
+        grouping_seed: Decides the "random" grouping.
+        shared_count: How many shared experts each layer has; None for a readout without experts.
+    """
+
+    reads_any_words: bool = False
+    grouping: str = "random"
+    grouping_seed: int = 0
+    shared_count: int | None = None
+
+    def __init__(self, groups: Sequence[Sequence[int]]) -> None:
+        super().__init__()
+        self.queries = len(groups)
+        self.group_size, self.slots = lay_out(groups)
+
+    def forward(self, tokens: Tensor, words: Tensor | None = None) -> Tensor:
+        """Map tokens (B, K, D), and the words (K, g, d_w) of the classes if there are any, to logits (B, N)."""
+        raise NotImplementedError
+
+    def read_all(self, tokens: Tensor, words: Tensor) -> Tensor:
+        """Map tokens (B, K, D) and any words (K, g, d_w) to logits of all slots (B, K · g)."""
+        raise NotImplementedError
+
+    def gate_weights(self, tokens: Tensor) -> list[Tensor]:
+        """Show how much of each expert every class uses, per layer (B, N, experts)."""
+        raise TagloomError("this head has no experts: use a query head with readout 'hybrid-sharing'.")
+
+
+def choose_groups(classes: int, groups: int | None, grouping: Grouping, grouping_seed: int) -> list[list[int]]:
+    """Check the three options that decide which classes share a query, and group the classes."""
+    if groups is not None:
+        check_whole("head option readout.groups", groups, 1)
+    check_whole("head option readout.grouping_seed", grouping_seed, 0)
+    return group_classes(classes, groups, grouping, grouping_seed)
+
+
+class PerClassReadout(Readout):
+    """logit_i = w_i · q_i + b_i: every class has its own token and its own weights (Query2Label; as in DETR)."""
 
     def __init__(self, width: int, classes: int) -> None:
-        super().__init__()
-        self.queries = classes
+        super().__init__([[column] for column in range(classes)])
         self.weight = nn.Parameter(torch.empty(classes, width).uniform_(-1, 1) / math.sqrt(width))
         self.bias = nn.Parameter(torch.zeros(classes))
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, words: Tensor | None = None) -> Tensor:
         """Map tokens (B, N, D) to logits (B, N)."""
         return (tokens * self.weight).sum(dim=-1) + self.bias
 
 
-class GroupReadout(nn.Module):
+class GroupReadout(Readout):
     """logit_i = (W_k · q_k)_j + b_i: token k is read out into all the classes of its group (ML-Decoder, Eq. 3).
 
-    One batched matmul, (R, B, D) x (R, D, g), and one gather into class order; a (B, N, D) tensor never exists. R is K
-    where group sizes differ by at most one. A much larger group is spread over several rows of the same token, so that
-    the padding stays below the number of classes however uneven the groups are. Padding is zero and gets no gradient.
+    One batched matmul, (R, B, D) x (R, D, s), and one gather into class order; a (B, N, D) tensor never exists. R is K
+    if group sizes differ by at most one. A much larger group is spread over several rows of the same token, so that the
+    padding stays below the number of classes however uneven the groups are. Padding is zero and gets no gradient.
+
+    Args:
+        width: D.
+        classes: N.
+        groups: Number of groups K, and so of queries; by default min(100, N).
+        grouping: Which classes share a query: "random", "consecutive", or a list of lists of columns.
+        grouping_seed: Decides the "random" groups.
 
     Attributes:
         group_of: (N,) the group of each class; saved with the head.
+        token_of_row: (R,) the token of each row of weights.
+        place_of_class: (N,) where each class is found among the R · s outputs. Saved weights use this name.
     """
 
     group_of: Tensor
@@ -46,9 +95,8 @@ class GroupReadout(nn.Module):
     def __init__(
         self, width: int, classes: int, groups: int | None = None, grouping: Grouping = "random", grouping_seed: int = 0
     ) -> None:
-        super().__init__()
-        parts = partition(classes, groups, grouping, grouping_seed)
-        self.queries = len(parts)
+        parts = choose_groups(classes, groups, grouping, grouping_seed)
+        super().__init__([sorted(part) for part in parts])
         size = -(-classes // len(parts))
         group_of = torch.empty(classes, dtype=torch.long)
         place_of_class = torch.empty(classes, dtype=torch.long)
@@ -68,11 +116,11 @@ class GroupReadout(nn.Module):
         self.weight = nn.Parameter(start * used.view(len(token_of_row), 1, size))
         self.bias = nn.Parameter(torch.zeros(classes))
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, words: Tensor | None = None) -> Tensor:
         """Map tokens (B, K, D) to logits (B, N)."""
         if len(self.token_of_row) > self.queries:
             tokens = tokens.index_select(1, self.token_of_row)
-        rows = torch.bmm(tokens.transpose(0, 1), self.weight)  # (R, B, g)
+        rows = torch.bmm(tokens.transpose(0, 1), self.weight)  # (R, B, s)
         return rows.transpose(0, 1).flatten(1).index_select(1, self.place_of_class) + self.bias
 
     def groups(self) -> list[list[int]]:
@@ -81,28 +129,33 @@ class GroupReadout(nn.Module):
         return [in_order[self.group_of[in_order] == number].tolist() for number in range(self.queries)]
 
 
-class SharedReadout(nn.Module):
+class SharedReadout(Readout):
     """logit_i = w_j · q_k + b_j for class i, the j-th of group k, with the same w for all groups (W_k = W in Eq. 3).
 
-    By default every class has a query of its own, and one w reads them all (ML-Decoder, section 2.3.3). It works for
-    any queries, in any number.
+    By default every class has its own query, and one w reads them all (ML-Decoder, section 2.3.3). It works for any
+    queries, in any number.
+
+    Args:
+        width: D.
+        classes: N.
+        groups: Number of groups K, and so of queries; by default N.
+        grouping: Which classes share a query: "random", "consecutive", or a list of lists of columns.
+        grouping_seed: Decides the "random" groups.
 
     Attributes:
-        places: (N,) where each class is read: group k, place j is k · g + j.
-        group_size: g, classes per query.
+        places: (N,) the slot of each class. Saved weights use this name.
     """
 
+    reads_any_words = True
     places: Tensor
 
     def __init__(
         self, width: int, classes: int, groups: int | None = None, grouping: Grouping = "random", grouping_seed: int = 0
     ) -> None:
-        super().__init__()
         groups = classes if groups is None and isinstance(grouping, str) else groups
-        parts = partition(classes, groups, grouping, grouping_seed)
-        self.queries = len(parts)
-        self.group_size, places = lay_out(parts)
-        self.register_buffer("places", torch.tensor(places))
+        super().__init__(choose_groups(classes, groups, grouping, grouping_seed))
+        self.grouping, self.grouping_seed = (grouping if isinstance(grouping, str) else "random"), grouping_seed
+        self.register_buffer("places", torch.tensor(self.slots))
         self.linear = nn.Linear(width, self.group_size)
         nn.init.zeros_(self.linear.bias)
 
@@ -111,21 +164,29 @@ class SharedReadout(nn.Module):
         return self.read_all(tokens).index_select(1, self.places)
 
     def read_all(self, tokens: Tensor, words: Tensor | None = None) -> Tensor:
-        """Map tokens (B, K, D) to logits of all places (B, K · g); words play no part."""
+        """Map tokens (B, K, D) to logits of all slots (B, K · g), whatever the words."""
         logits: Tensor = self.linear(tokens).flatten(1)
         return logits
 
 
-class WordReadout(nn.Module):
+class WordReadout(Readout):
     """logit_i = (W_b · word_i) · q_k + b for class i of group k: weights come from the words (ML-Decoder, Eq. 6).
 
-    So it reads any words. One bias for all stands beside the paper's equation, as in the other readouts.
+    So it reads any words. To the paper's equation we add one bias for all, as the other readouts have.
+
+    Args:
+        width: D.
+        classes: N.
+        word_size: d_w.
+        groups: Number of groups K, and so of queries; by default min(100, N).
+        grouping: Which classes share a query: "random", "consecutive", or a list of lists of columns.
+        grouping_seed: Decides the "random" groups.
 
     Attributes:
-        places: (N,) where each class is read: group k, place j is k · g + j.
-        group_size: g, classes per query.
+        places: (N,) the slot of each class. Saved weights use this name.
     """
 
+    reads_any_words = True
     places: Tensor
 
     def __init__(
@@ -137,71 +198,20 @@ class WordReadout(nn.Module):
         grouping: Grouping = "random",
         grouping_seed: int = 0,
     ) -> None:
-        super().__init__()
-        parts = partition(classes, groups, grouping, grouping_seed)
-        self.queries = len(parts)
-        self.group_size, places = lay_out(parts)
-        self.register_buffer("places", torch.tensor(places))
+        super().__init__(choose_groups(classes, groups, grouping, grouping_seed))
+        self.grouping, self.grouping_seed = (grouping if isinstance(grouping, str) else "random"), grouping_seed
+        self.register_buffer("places", torch.tensor(self.slots))
         self.weight = nn.Parameter(torch.empty(width, word_size).uniform_(-1, 1) * math.sqrt(3 / (width * word_size)))
         self.bias = nn.Parameter(torch.zeros(()))
 
-    def forward(self, tokens: Tensor, words: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, words: Tensor | None = None) -> Tensor:
         """Map tokens (B, K, D) and the words (K, g, d_w) of the classes to logits (B, N)."""
+        if words is None:
+            raise TagloomError("readout 'words' needs the words of the classes.")
         return self.read_all(tokens, words).index_select(1, self.places)
 
     def read_all(self, tokens: Tensor, words: Tensor) -> Tensor:
-        """Map tokens (B, K, D) and words (K, g, d_w) to logits of all places (B, K · g)."""
+        """Map tokens (B, K, D) and words (K, g, d_w) to logits of all slots (B, K · g)."""
         weights = words @ self.weight.t()  # (K, g, D)
         rows = torch.bmm(tokens.transpose(0, 1), weights.transpose(1, 2))  # (K, B, g)
         return rows.transpose(0, 1).flatten(1) + self.bias
-
-
-class LinearLayersReadout(nn.Module):
-    """Plain layers that all labels share, of the widths of hybrid sharing, then a classifier per label (HSQ-Linear)."""
-
-    def __init__(self, width: int, classes: int, layer_widths: Sequence[int] = DEFAULT_WIDTHS) -> None:
-        super().__init__()
-        self.queries = classes
-        layers: list[nn.Module] = []
-        for before, after in pairwise([width, *layer_widths]):
-            linear = nn.Linear(before, after)
-            nn.init.kaiming_uniform_(linear.weight, nonlinearity="relu")
-            nn.init.zeros_(linear.bias)
-            layers += [linear, nn.ReLU(inplace=True)]
-        self.layers = nn.Sequential(*layers)
-        self.classifier = PerClassReadout(layer_widths[-1], classes)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Map tokens (B, N, D) to logits (B, N)."""
-        logits: Tensor = self.classifier(self.layers(tokens))
-        return logits
-
-
-READOUTS: dict[str, Callable[..., nn.Module]] = {
-    "per-class": PerClassReadout,
-    "group": GroupReadout,
-    "shared": SharedReadout,
-    "words": WordReadout,
-    "hybrid-sharing": HybridSharingReadout,
-    "linear-layers": LinearLayersReadout,
-}
-
-
-def create_readout(kind: str, width: int, classes: int, **options: Any) -> nn.Module:
-    """Make a readout by name.
-
-    Args:
-        kind: A key of `READOUTS`.
-        width: D.
-        classes: N.
-        options: The readout's own, for example `groups`; None counts as not given.
-    """
-    if kind not in READOUTS:
-        raise RecipeError(unknown_name("readout", kind, READOUTS))
-    given = {name: value for name, value in options.items() if value is not None}
-    allowed = inspect.signature(READOUTS[kind]).parameters
-    for name in given:
-        if name not in allowed:
-            owners = [other for other, build in READOUTS.items() if name in inspect.signature(build).parameters]
-            raise RecipeError(f"readout '{kind}' has no option '{name}'; it belongs to readout {', '.join(owners)}.")
-    return READOUTS[kind](width, classes, **given)

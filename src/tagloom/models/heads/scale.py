@@ -9,8 +9,8 @@ from torch import Tensor, nn
 class FeatureScale(nn.Module):
     """x ← (x − mean) / deviation per channel; the identity until `fit` has seen features.
 
-    The channels of a frozen backbone differ in scale by orders of magnitude, and a head that sees them raw learns
-    slowly along the small ones. The two vectors are buffers: they are saved with the head and never trained.
+    The channels of a frozen backbone differ in scale by orders of magnitude, and a head that reads them raw learns
+    slowly from the small ones. The two vectors are buffers: they are saved with the head and never trained.
     """
 
     mean: Tensor
@@ -42,5 +42,5 @@ class FeatureScale(nn.Module):
         mean = total / count
         deviation = (square / count - mean.square()).clamp_min(0).sqrt()
         self.mean.copy_(mean)
-        # A channel that never moves says nothing; dividing by its zero deviation would blow it up.
+        # A channel that never changes carries nothing; dividing by its zero deviation would blow it up.
         self.deviation.copy_(torch.where(deviation > 1e-6 * deviation.max(), deviation, torch.ones_like(deviation)))

@@ -2,12 +2,10 @@
 
 import time
 from collections.abc import Sequence
-from typing import cast
 
 import torch
 
 from tagloom.errors import TaggerError
-from tagloom.models.heads import Head
 from tagloom.models.network import load_network
 from tagloom.recipe.distillation import Distillation
 from tagloom.tagger.spec import SPEC_FILE, read_spec
@@ -86,5 +84,5 @@ def merge_teachers(
         spec = read_spec(teacher.folder)
         taught[teacher.name] = spec.classes
         network = load_network(teacher.folder, spec).requires_grad_(False).to(device)
-        forwards.append(cast(Head, network.head).classify if from_features else network)
+        forwards.append(network.head.classify if from_features else network)
     return MergedTeachers(forwards, merge_order(classes, taught))

@@ -12,6 +12,7 @@ from tagloom.files import whole_file
 from tagloom.labels.graph import Kind, partition, random_partition
 from tagloom.recipe import Recipe
 from tagloom.recipe.distillation import Distillation
+from tagloom.recipe.head_parts import part_options
 from tagloom.training.plan import RunPlan
 from tagloom.training.tables import Tables, focus, no_positive
 
@@ -149,14 +150,15 @@ def fit_recipe(recipe: Recipe, classes: Sequence[str], part: Sequence[str]) -> R
     number = {name: place for place, name in enumerate(classes)}
     chosen = [number[name] for name in part]
     head, loss = dict(recipe.head.options), dict(recipe.loss.options)
-    groups, grouping = head.get("groups"), head.get("grouping")
+    readout = part_options("readout", head.get("readout"))
+    groups, grouping = readout.get("groups"), readout.get("grouping")
     if isinstance(grouping, list):
         place = {member: new for new, member in enumerate(chosen)}
         restricted = [[place[member] for member in group if member in place] for group in grouping]
-        head["grouping"] = [group for group in restricted if group]
-        head.pop("groups", None)
+        readout.pop("groups", None)
+        head["readout"] = readout | {"grouping": [group for group in restricted if group]}
     elif isinstance(groups, int):
-        head["groups"] = min(groups, len(part))
+        head["readout"] = readout | {"groups": min(groups, len(part))}
     if loss.get("weights") is not None:
         loss["weights"] = _rows(loss["weights"], chosen, len(classes), "weights")
     return replace(recipe, head=replace(recipe.head, options=head), loss=replace(recipe.loss, options=loss))

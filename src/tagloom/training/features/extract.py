@@ -17,7 +17,6 @@ from tagloom.cores import usable_cores
 from tagloom.data.images import content_hash
 from tagloom.data.reading import PictureBatch, work_on_pictures
 from tagloom.errors import ImageError, TaggerError, TagloomError
-from tagloom.models.heads import Head
 from tagloom.models.network import Summariser, TaggerNetwork
 from tagloom.models.onnx_export import export_onnx
 from tagloom.progress import Progress, no_progress
@@ -101,7 +100,7 @@ def extract_features(
 def extractor_key(network: TaggerNetwork, preprocess: Preprocess, view: View) -> str:
     """Name an extractor by everything that its output depends on: weights, preprocessing, view and summary."""
     digest = hashlib.blake2b(digest_size=16)
-    head = cast(Head, network.head)
+    head = network.head
     choices = {"preprocess": asdict(preprocess), "summary": head.summary, "stages": head.stages, "view": asdict(view)}
     digest.update(json.dumps(choices, sort_keys=True).encode())
     digest.update(network.backbone.name.encode())

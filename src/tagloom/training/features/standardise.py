@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from tagloom.cores import usable_cores
 from tagloom.data.reading import read_pictures
-from tagloom.models.heads import Head
 from tagloom.models.heads.scale import FeatureScale
 from tagloom.models.network import TaggerNetwork
 from tagloom.training.features.cache import CachedFeatures
@@ -48,5 +47,5 @@ def _fit_scales(
     """Fit each scale to its summary tensor, over the same sample of `count` rows."""
     rows = np.sort(np.random.default_rng(seed).permutation(count)[:SAMPLE_IMAGES])
     blocks = [gather(rows[first : first + BLOCK_IMAGES]) for first in range(0, len(rows), BLOCK_IMAGES)]
-    for tensor, scale in enumerate(cast(Head, network.head).scales):
+    for tensor, scale in enumerate(network.head.scales):
         cast(FeatureScale, scale).fit(torch.from_numpy(block[tensor]) for block in blocks)

@@ -10,20 +10,20 @@ mean square of 1, so both are drawn from N(0, 1).
 from typing import cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tagloom.errors import RecipeError
 from tagloom.losses import Loss
-from tagloom.models.heads.query_head import QueryHead
-from tagloom.models.heads.readout import WordReadout
+from tagloom.models.heads import ClassWords, Head
 from tagloom.recipe.parts import WordSettings
 from tagloom.training.features.batches import Batch
 from tagloom.training.tasks.supervised import Forward
 
 
-def check_augmented(head: nn.Module, words: WordSettings) -> None:
+def check_augmented(head: Head, words: WordSettings) -> None:
     """Refuse to augment the words of a head that takes only its own; called before minutes of reading images."""
-    takes_any = isinstance(head, QueryHead) and head.takes_words and not (words.random_queries and head.fixed_queries)
+    own = head.class_words()
+    takes_any = own is not None and head.takes_words and not (words.random_queries and own.fixed_queries)
     if words.augmented and not takes_any:
         raise RecipeError(
             "words.query_noise and words.random_queries need a head whose queries and readout take any words, such as "
@@ -47,7 +47,7 @@ class AugmentedQueriesTask:
         self,
         forward: Forward,
         loss: Loss,
-        head: QueryHead,
+        head: Head,
         *,
         noise: float,
         random_queries: int,
@@ -73,12 +73,13 @@ class AugmentedQueriesTask:
 
     def logits(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Give the logits of the classes' noisy words (B, N) and of the random words (B, random_queries · g)."""
-        words = cast(Tensor, self.head.words)
+        own_words = cast(ClassWords, self.head.class_words())
+        words = own_words.vectors
         # The noise is drawn first: another order would change the results of a seed.
         changed = noisy(words, self.noise)
         asked = torch.cat([changed, words.new_empty(self.random_queries, *words.shape[1:]).normal_()])
         own, random = self.forward(*batch.inputs, words=asked).tensor_split([words.shape[0] * words.shape[1]], dim=1)
-        return own.index_select(1, cast(WordReadout, self.head.readout).places), random
+        return own_words.class_logits(own), random
 
 
 def noisy(words: Tensor, noise: float) -> Tensor:

@@ -1,12 +1,9 @@
 """Which task a run has; nothing else decides it."""
 
 from collections.abc import Callable, Mapping
-from typing import cast
-
-from torch import nn
 
 from tagloom.losses import Loss
-from tagloom.models.heads.query_head import QueryHead
+from tagloom.models.heads import Head
 from tagloom.recipe import Recipe
 from tagloom.training.context import RunContext
 from tagloom.training.features.batches import Batches
@@ -21,9 +18,7 @@ AskTeachers = Callable[[Batches, RunContext], Teachers]
 """Asks a student's teachers about the images that it learns from."""
 
 
-def choose_task(
-    recipe: Recipe, forward: Forward, loss: Loss, head: nn.Module, teachers: Teachers | None = None
-) -> Task:
+def choose_task(recipe: Recipe, forward: Forward, loss: Loss, head: Head, teachers: Teachers | None = None) -> Task:
     """Choose the task of a run.
 
     Args:
@@ -40,7 +35,7 @@ def choose_task(
     return task
 
 
-def _task_on_batches(recipe: Recipe, forward: Forward, loss: Loss, head: nn.Module, teachers: Teachers | None) -> Task:
+def _task_on_batches(recipe: Recipe, forward: Forward, loss: Loss, head: Head, teachers: Teachers | None) -> Task:
     """Choose what is done with a batch once its pictures are mixed, or not."""
     if teachers is not None:
         return DistillTask(forward, loss, teachers)
@@ -50,7 +45,7 @@ def _task_on_batches(recipe: Recipe, forward: Forward, loss: Loss, head: nn.Modu
     return AugmentedQueriesTask(
         forward,
         loss,
-        cast(QueryHead, head),  # `check_augmented` has seen to it
+        head,
         noise=words.query_noise,
         random_queries=words.random_queries,
         random_present=words.random_label == "present",
