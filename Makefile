@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 CORE := .venv-core
 
-.PHONY: demo test test-core lint format types imports release clean
+.PHONY: demo test test-core lint format types imports release fuzz clean
 
 demo: $(VENV)/.ready
 	$(VENV)/bin/tagloom demo
@@ -16,6 +16,10 @@ test-core: $(VENV)/.ready $(CORE)/.ready
 	$(CORE)/bin/python -c "import importlib.util as u; assert u.find_spec('torch') is None"
 	$(CORE)/bin/python -m pytest -m "not slow" tests/core tests/data tests/evaluation/test_bootstrap.py \
 		tests/evaluation/test_compare.py tests/metrics tests/recipe/test_filling.py tests/report tests/scoring tests/words
+
+# Every round of the tests with hostile and unlucky input; `make test` runs a tenth of them.
+fuzz: $(VENV)/.ready
+	TAGLOOM_FUZZ=full $(VENV)/bin/python -m pytest -m fuzz
 
 lint: $(VENV)/.ready
 	$(VENV)/bin/ruff check .

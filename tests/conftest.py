@@ -2,6 +2,7 @@
 
 import copy
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,12 @@ QUICK = {
     "training": {"epochs": 4, "batch_size": 16, "select": "last"},
 }
 """A recipe like `quick`, for small pictures and few epochs."""
+
+
+@pytest.fixture(scope="session")
+def fuzz_rounds() -> Callable[[int], int]:
+    """How many rounds a long test runs: all of them under `make fuzz`, a tenth elsewhere."""
+    return lambda full: full if os.environ.get("TAGLOOM_FUZZ") == "full" else max(1, full // 10)
 
 
 @pytest.fixture(scope="session")
