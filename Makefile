@@ -1,9 +1,9 @@
-# Two commands need nothing before them: `make demo` and `make test`. Both make their environment once and reuse it.
+# Every command sets up the environment it needs, once, and reuses it. Start with `make demo` or `make test`.
 PYTHON ?= python3
 VENV := .venv
 CORE := .venv-core
 
-.PHONY: demo test test-core lint format types clean
+.PHONY: demo test test-core lint format types docs notebooks clean
 
 demo: $(VENV)/.ready
 	$(VENV)/bin/tagloom demo
@@ -28,6 +28,14 @@ format: $(VENV)/.ready
 types: $(VENV)/.ready
 	$(VENV)/bin/mypy
 
+# The site in site/. A broken link or an unknown name is an error.
+docs: $(VENV)/.ready
+	$(VENV)/bin/mkdocs build --strict
+
+# Run the notebooks and keep what they print.
+notebooks: $(VENV)/.ready
+	$(VENV)/bin/python tests/docs/notebooks.py docs/notebooks/*.ipynb
+
 $(VENV)/.ready: pyproject.toml
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
 		{ echo "Tagloom needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
@@ -45,4 +53,4 @@ $(CORE)/.ready: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(CORE) demo
+	rm -rf $(VENV) $(CORE) demo site
