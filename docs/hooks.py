@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -49,23 +51,32 @@ def notebook_markdown(notebook: dict[str, Any]) -> str:
         if cell["cell_type"] == "markdown":
             parts.append(source)
         elif cell["cell_type"] == "code":
-            parts.append(f"```python\n{source}\n```")
-            parts += [_output(output) for output in cell["outputs"]]
-    return "\n\n".join(part for part in parts if part) + "\n"
+            parts += [f"```python\n{source}\n```", *_outputs(cell["outputs"])]
+    return "\n\n".join(parts) + "\n"
 
 
-def _output(output: dict[str, Any]) -> str:
-    if output["output_type"] == "stream":
-        return _text(output["text"])
+def _outputs(outputs: list[dict[str, Any]]) -> Iterator[str]:
+    """Give the outputs of a cell: images, tables, and everything else as text, neighbours joined."""
+    for is_text, group in groupby(outputs, key=lambda output: _shown(output) is None):
+        if is_text:
+            lines = [_text(output) for output in group]
+            if text := "\n".join(line for line in lines if line):
+                yield f"```{{.text .output}}\n{text}\n```"
+        else:
+            yield from (_shown(output) or "" for output in group)
+
+
+def _shown(output: dict[str, Any]) -> str | None:
+    """Give an output that is an image or a table, or None for text."""
     data = output.get("data", {})
-    for kind in ("image/png", "image/jpeg"):
-        if kind in data:
-            return f'<img alt="Output of the cell above" src="data:{kind};base64,{"".join(data[kind]).strip()}">'
-    if "text/html" in data:
-        return f'<div class="output" markdown="0">\n{"".join(data["text/html"])}\n</div>'
-    return _text(data["text/plain"]) if "text/plain" in data else ""
+    if "image/png" in data:
+        png = "".join(data["image/png"]).strip()
+        return f'<img alt="Output of the cell above" src="data:image/png;base64,{png}">'
+    if "<table" in (table := "".join(data.get("text/html", ""))):
+        return f'<div class="output" markdown="0">\n{table}\n</div>'
+    return None
 
 
-def _text(lines: list[str] | str) -> str:
-    text = _TERMINAL_COLOURS.sub("", "".join(lines)).rstrip()
-    return f"```{{.text .output}}\n{text}\n```" if text else ""
+def _text(output: dict[str, Any]) -> str:
+    text = output.get("text") or output.get("data", {}).get("text/plain", "")
+    return _TERMINAL_COLOURS.sub("", "".join(text)).rstrip()

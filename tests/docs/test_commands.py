@@ -10,7 +10,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -42,13 +42,13 @@ MADE_SMALL = {
 """Further arguments that are appended to a verb; of an option given twice the last one counts."""
 
 PREPARED = {
-    "scenes": ["scenes", "scenes", "--images", "48"],
-    "runs/first": ["train", "photos/train.csv", "--val", "photos/val.csv", "--out", "runs/first"],
-    "runs/student": ["train", "photos/train.csv", "--recipe", "quick-gap", "--out", "runs/student"],
-    "runs/probe": ["train", "photos/train.csv", "--recipe", "quick-gap", "--out", "runs/probe"],
-    "runs/decoder": ["train", "photos/train.csv", "--out", "runs/decoder"],
-    "runs/words": ["train", "photos/train.csv", "--recipe", "quick-words", "--out", "runs/words"],
-    "runs/hsq": ["train", "photos/train.csv", "--set", "head.name=hsq", "--out", "runs/hsq"],
+    "scenes": "scenes scenes --images 48",
+    "runs/first": "train photos/train.csv --val photos/val.csv --recipe quick --out runs/first",
+    "runs/student": "train photos/train.csv --recipe quick-gap --out runs/student",
+    "runs/probe": "train photos/train.csv --recipe quick-gap --out runs/probe",
+    "runs/decoder": "train photos/train.csv --out runs/decoder",
+    "runs/words": "train photos/train.csv --val photos/val.csv --recipe quick-words --out runs/words",
+    "runs/hsq": "train photos/train.csv --val photos/val.csv --set head.name=hsq --out runs/hsq",
 }
 """How to make what a page uses and another page makes."""
 
@@ -92,6 +92,9 @@ def reader(folder: Path, monkeypatch: pytest.MonkeyPatch) -> "Reader":
 class Reader:
     """Types commands and Python blocks, in small."""
 
+    written_by: ClassVar[dict[str, list[str]]] = {}
+    """Which command wrote a folder last; all pages share the folder."""
+
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         import timm
 
@@ -107,32 +110,35 @@ class Reader:
             monkeypatch.setattr(tagloom, name, self._trains_small(getattr(tagloom, name)), raising=False)
 
     def types(self, words: list[str]) -> None:
-        """Run one command, after what it needs."""
+        """Run one command, after what it needs. A training that was the last to write its folder is not run again."""
         from typer.testing import CliRunner
 
         from tagloom.cli import app
 
-        verb, out = words[0], _value(words, "--out")
-        self.prepares(" ".join(words), but=out)
-        if verb in ("train", "distill") and "--resume" not in words:
-            words = [*words, *(word for name, value in self.small.items() for word in ("--set", f"{name}={value}"))]
-            shutil.rmtree(out or {"train": "runs/tagger", "distill": "runs/student"}[verb], ignore_errors=True)
-        if verb == "export" and out:
-            shutil.rmtree(out, ignore_errors=True)
-        if verb == "scenes":
-            shutil.rmtree(words[1], ignore_errors=True)
-        if words[:2] == ["recipes", "copy"]:
-            Path(words[3]).unlink(missing_ok=True)
-        if "--resume" not in words:
-            words = [*words, *MADE_SMALL.get(verb, [])]
-        result = CliRunner().invoke(app, words)
+        target = _target(words)
+        self.prepares(" ".join(words), but="" if "--resume" in words else target)
+        if target and self.written_by.get(target) == words and Path(target).exists():
+            return
+        if "--resume" in words:
+            (Path(target) / "tagger.json").unlink()  # as if it had been stopped before its end
+        elif target:
+            shutil.rmtree(target, ignore_errors=True)
+            Path(target).unlink(missing_ok=True)
+            self.written_by[target] = words
+        result = CliRunner().invoke(app, [*words, *self._to_be_small(words)])
         assert result.exit_code == 0, f"tagloom {' '.join(words)}\n{result.output}\n{result.exception!r}"
 
-    def prepares(self, text: str, but: str | None = None) -> None:
+    def _to_be_small(self, words: list[str]) -> list[str]:
+        if "--resume" in words:
+            return []
+        settings = self.small if words[0] in ("train", "distill") else {}
+        return [*MADE_SMALL.get(words[0], []), *(f"--set={name}={value}" for name, value in settings.items())]
+
+    def prepares(self, text: str, but: str = "") -> None:
         """Make what a step uses, where an earlier step has not made it."""
         for name, command in PREPARED.items():
-            if name != but and re.search(rf"\b{name}\b", text) and not Path(name).exists() and command != text.split():
-                self.types(command)
+            if name != but and re.search(rf"\b{name}\b", text) and not Path(name).exists():
+                self.types(command.split())
 
     def runs(self, block: Block) -> None:
         """Run a Python block, with the names that the blocks before it left."""
@@ -144,6 +150,7 @@ class Reader:
     def _trains_small(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def small(*given: Any, **options: Any) -> Any:
             shutil.rmtree(options["out"], ignore_errors=True)
+            self.written_by.pop(options["out"], None)
             few = {"k": 2, "teacher_epochs": 1} if "k" in options else {}
             return function(
                 *given, **{**options, **few, "epochs": None, "settings": self.small, "show_progress": False}
@@ -300,6 +307,15 @@ def _missing_recipes(words: list[str]) -> set[str]:
 
 def _value(words: list[str], option: str) -> str | None:
     return next((value for name, value in itertools.pairwise(words) if name == option), None)
+
+
+def _target(words: list[str]) -> str:
+    """Name what a command writes and would not write over, or give an empty name."""
+    if words[0] in ("train", "distill", "export"):
+        return _value(words, "--out") or {"train": "runs/tagger", "distill": "runs/student"}[words[0]]
+    if words[0] == "scenes":
+        return words[1]
+    return words[3] if words[:2] == ["recipes", "copy"] else ""
 
 
 def _given_names() -> dict[str, Any]:
