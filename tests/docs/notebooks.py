@@ -5,6 +5,7 @@ A notebook runs in an empty folder of its own, so that it leaves nothing behind 
 
 import base64
 import io
+import os
 import re
 import sys
 import tempfile
@@ -65,6 +66,7 @@ def main() -> None:
     """Run the notebooks that are named and store their outputs in them."""
     for name in sys.argv[1:]:
         with tempfile.TemporaryDirectory() as folder:
+            os.environ["TAGLOOM_CACHE"] = f"{folder}/cache"  # so that the outputs do not depend on what ran before
             notebook = run_notebook(Path(name), Path(folder))
         nbformat.write(without_noise(notebook), name)
         print(f"ran {name}")
