@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 CORE := .venv-core
 
-.PHONY: demo test test-core lint format types docs notebooks clean
+.PHONY: demo test test-core lint format types clean
 
 demo: $(VENV)/.ready
 	$(VENV)/bin/tagloom demo
@@ -17,6 +17,15 @@ test-core: $(VENV)/.ready $(CORE)/.ready
 	$(CORE)/bin/python -m pytest -m "not slow" tests/core tests/data tests/evaluation/test_bootstrap.py \
 		tests/evaluation/test_compare.py tests/metrics tests/recipe/test_filling.py tests/report tests/scoring tests/words
 
+.PHONY: docs notebooks
+# The site in site/. A broken link or an unknown name is an error.
+docs: $(VENV)/.ready
+	$(VENV)/bin/mkdocs build --strict
+
+# Run the notebooks and keep what they print.
+notebooks: $(VENV)/.ready
+	$(VENV)/bin/python tests/docs/notebooks.py docs/notebooks/*.ipynb
+
 lint: $(VENV)/.ready
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -27,14 +36,6 @@ format: $(VENV)/.ready
 
 types: $(VENV)/.ready
 	$(VENV)/bin/mypy
-
-# The site in site/. A broken link or an unknown name is an error.
-docs: $(VENV)/.ready
-	$(VENV)/bin/mkdocs build --strict
-
-# Run the notebooks and keep what they print.
-notebooks: $(VENV)/.ready
-	$(VENV)/bin/python tests/docs/notebooks.py docs/notebooks/*.ipynb
 
 $(VENV)/.ready: pyproject.toml
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
@@ -53,4 +54,4 @@ $(CORE)/.ready: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(CORE) demo site
+	rm -rf $(VENV) $(CORE) demo
