@@ -1,9 +1,9 @@
-# Two commands need nothing before them: `make demo` and `make test`. Both make their environment once and reuse it.
+# Every command sets up the environment it needs, once, and reuses it. Start with `make demo` or `make test`.
 PYTHON ?= python3
 VENV := .venv
 CORE := .venv-core
 
-.PHONY: demo test test-core lint format types imports release fuzz clean
+.PHONY: demo test test-core lint format types imports release fuzz docs notebooks clean
 
 demo: $(VENV)/.ready
 	$(VENV)/bin/tagloom demo
@@ -20,6 +20,14 @@ test-core: $(VENV)/.ready $(CORE)/.ready
 # Every round of the tests with hostile and unlucky input; `make test` runs a tenth of them.
 fuzz: $(VENV)/.ready
 	TAGLOOM_FUZZ=full $(VENV)/bin/python -m pytest -m fuzz
+
+# The site in site/. A broken link or an unknown name is an error.
+docs: $(VENV)/.ready
+	$(VENV)/bin/mkdocs build --strict
+
+# Run the notebooks and keep what they print.
+notebooks: $(VENV)/.ready
+	$(VENV)/bin/python tests/docs/notebooks.py docs/notebooks/*.ipynb
 
 lint: $(VENV)/.ready
 	$(VENV)/bin/ruff check .
