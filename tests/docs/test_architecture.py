@@ -30,12 +30,10 @@ def files_entered(work: Callable[[], Any]) -> list[str]:
 
     def note(frame: FrameType, event: str, argument: object) -> None:
         path = Path(frame.f_code.co_filename)
-        made = frame.f_code.co_name in (
-            "<module>",
-            "__init__",
-            "__post_init__",
-        )  # made ready, but nothing passes through
-        if event == "call" and path.is_relative_to(SOURCE) and not made:
+        # What only makes an object, or a module, is no stop: nothing passes through it yet.
+        name = frame.f_code.co_name
+        passes = not name.startswith("<") and name not in ("__init__", "__post_init__")
+        if event == "call" and path.is_relative_to(SOURCE) and passes:
             entered.setdefault(str(path.relative_to(SOURCE)))
 
     threading.setprofile(note)
