@@ -70,7 +70,7 @@ def plan_run(
         start=_path("start_from", start_from) or before.start,
     )
     if split is not None:
-        plan = replace(plan, classes=_seen_classes(plan, os.fspath(split)))
+        plan = _without_unseen(plan, os.fspath(split))
     if begun:
         begun.check_same(plan)
     return plan
@@ -139,8 +139,10 @@ def _path(name: str, value: StrPath | None) -> str | None:
     return os.fspath(value)
 
 
-def _seen_classes(plan: "RunPlan", split: str) -> tuple[str, ...]:
+def _without_unseen(plan: "RunPlan", split: str) -> "RunPlan":
+    """Leave the unseen labels out of a plan, and keep the table that was read for it."""
     from tagloom.data import load_table
     from tagloom.labels.split import read_split
 
-    return read_split(split, load_table(plan.data, **plan.data_options).classes).seen
+    table = load_table(plan.data, **plan.data_options)
+    return replace(plan, classes=read_split(split, table.classes).seen, table=table)
