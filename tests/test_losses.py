@@ -1,5 +1,6 @@
 """Losses, against literal formulas and torch's own."""
 
+import inspect
 import math
 
 import pytest
@@ -267,8 +268,17 @@ def test_create_loss_fixes_options_and_leaves_known_to_the_call() -> None:
     )
 
 
-def test_the_table_of_losses_is_closed() -> None:
-    assert list(LOSSES) == ["asymmetric", "focal", "bce", "soft-margin", "cross-entropy"]
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_option_takes_its_own_default_and_no_text(name: str) -> None:
+    options = {
+        option: parameter.default
+        for option, parameter in inspect.signature(resolve(LOSSES[name])).parameters.items()
+        if option not in ("logits", "targets", "known", "weights")
+    }
+    create_loss(name, **options)
+    for option in (*options, "unknown_weight"):
+        with pytest.raises(RecipeError, match=f"loss option {option} is 'four'"):
+            create_loss(name, **{option: "four"})
 
 
 def test_wrong_names_fail_with_the_right_ones() -> None:

@@ -9,7 +9,9 @@ says what it is for.
 """
 
 import inspect
-from typing import Any, Protocol
+import math
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 import torch
 import torch.nn.functional as F  # noqa: N812, the name everybody knows it by
@@ -20,7 +22,22 @@ from tagloom.errors import DataError, RecipeError, unknown_name
 from tagloom.recipe.names import LOSSES, resolve
 from tagloom.wording import shown
 
+Limits = tuple[float, float]
+Function = TypeVar("Function", bound=Callable[..., Tensor])
+_LIMITS: dict[Callable[..., Tensor], dict[str, Limits]] = {}
 
+
+def limits(**options: Limits) -> Callable[[Function], Function]:
+    """Say between which numbers the options of a loss may lie; a recipe that goes beyond is refused."""
+
+    def note(function: Function) -> Function:
+        _LIMITS[function] = options
+        return function
+
+    return note
+
+
+@limits(gamma_negative=(0, 100), gamma_positive=(0, 100), margin=(0, 0.99))
 def asymmetric_loss(
     logits: Tensor,
     targets: Tensor,
@@ -87,6 +104,7 @@ class _AsymmetricTerms(torch.autograd.Function):
         return upstream * derivative, None, None, None, None
 
 
+@limits(gamma=(0, 100), alpha=(0, 1))
 def focal_loss(
     logits: Tensor,
     targets: Tensor,
@@ -111,6 +129,7 @@ def focal_loss(
     return _summed(terms, known, weights)
 
 
+@limits(smoothing=(0, 1))
 def binary_cross_entropy(
     logits: Tensor,
     targets: Tensor,
@@ -130,6 +149,7 @@ def binary_cross_entropy(
     return _summed(terms, known, weights)
 
 
+@limits(smoothing=(0, 1))
 def soft_margin_loss(
     logits: Tensor,
     targets: Tensor,
@@ -148,6 +168,7 @@ def soft_margin_loss(
     return _summed(terms / classes_known, known, weights)
 
 
+@limits(smoothing=(0, 1))
 def cross_entropy(
     logits: Tensor,
     targets: Tensor,
@@ -216,17 +237,6 @@ class Loss(Protocol):
         """Compute the loss of one batch."""
 
 
-_LIMITS = {
-    "gamma": (0.0, 100.0),
-    "gamma_negative": (0.0, 100.0),
-    "gamma_positive": (0.0, 100.0),
-    "margin": (0.0, 0.99),
-    "alpha": (0.0, 1.0),
-    "smoothing": (0.0, 1.0),
-    "unknown_weight": (0.0, 1.0),
-}
-
-
 def _weights(given: Any) -> Tensor | None:
     """Check class weights from a recipe: a list of numbers of at least 0, one per class."""
     if given is None or isinstance(given, Tensor):
@@ -261,13 +271,17 @@ def create_loss(name: str, **options: Any) -> Loss:
     """
     check_choice("loss", name, LOSSES)
     function = resolve(LOSSES[name])
-    allowed = set(inspect.signature(function).parameters) - {"logits", "targets", "known"} | {"unknown_weight"}
+    parameters = inspect.signature(function).parameters
+    allowed = set(parameters) - {"logits", "targets", "known"} | {"unknown_weight"}
+    within = {**_LIMITS.get(function, {}), "unknown_weight": (0.0, 1.0)}
     for option, value in options.items():
         if option not in allowed:
             raise RecipeError(unknown_name(f"option of the loss '{name}'", option, allowed))
-        if option in _LIMITS and not (value is None and option == "alpha"):
-            check_number(f"loss option {option}", value, *_LIMITS[option])
-
+        if option != "weights" and (
+            option == "unknown_weight" or value is not None or parameters[option].default is not None
+        ):
+            low, high = within.get(option, (-math.inf, math.inf))
+            check_number(f"loss option {option}", value, low, high)
     weights = _weights(options.pop("weights", None))
     unknown_weight = options.pop("unknown_weight", 0.0)
 

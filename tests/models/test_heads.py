@@ -110,6 +110,17 @@ def test_every_name_leads_to_a_head_that_says_what_it_is_for(name: str) -> None:
     assert purpose != Head.purpose()
 
 
+def test_heads_with_the_same_names_in_their_summary_compute_the_same_summary():
+    """Cached features are found by these names, so a name that means two things would mix up features."""
+    seen: dict[tuple[object, ...], tuple[Tensor, ...]] = {}
+    for name in SMALL:
+        head = small_head(name)
+        summary = head.summarise(*maps_for(head, 2))
+        before = seen.setdefault((head.summary, head.stages), summary)
+        for ours, theirs in zip(summary, before, strict=True):
+            torch.testing.assert_close(ours, theirs)
+
+
 @every_head
 def test_what_a_head_does_not_have_it_says(name: str) -> None:
     head = small_head(name)

@@ -26,7 +26,8 @@ class Head(nn.Module):
 
     Attributes:
         stages: Intermediate stages of the backbone that it reads, counted from 1; most heads read none.
-        summary: Names of the tensors that `summarise` gives; a feature cache stores them under these names.
+        summary: Names of the tensors that `summarise` gives. A name must say how its tensor is computed: heads with the
+            same names share cached features. "pooled" is the mean over positions, "map" the map itself.
         scales: One `FeatureScale` per tensor of the summary, to standardise frozen features.
         takes_words: Whether `classify` also scores words other than those of its classes.
         shared_experts: How many shared experts each layer has; None for a head without experts.
