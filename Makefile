@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 CORE := .venv-core
+LOWEST := .venv-lowest
 
-.PHONY: demo test test-core lint format types imports release fuzz docs notebooks clean
+.PHONY: demo test test-core lint format types imports release fuzz lock audit docs notebooks clean
 
 demo: $(VENV)/.ready
 	$(VENV)/bin/tagloom demo
@@ -55,21 +56,46 @@ release: $(VENV)/.ready
 		'from tagloom.demo import installed_photographs as found; print(found()[-1])')" | grep -i person
 	@echo "dist/ is ready: $$(ls dist)"
 
-$(VENV)/.ready: pyproject.toml
+# Exactly the versions of requirements/, every file checked against its SHA-256; then this repository, editable.
+$(VENV)/.ready: pyproject.toml requirements/dev.txt
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
 		{ echo "Tagloom needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
 	@echo "Setting up $(VENV) (once; torch is large, this takes some minutes) ..."
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --upgrade pip
-	$(VENV)/bin/python -m pip install --quiet --editable '.[dev]'
+	$(VENV)/bin/python -m pip install --quiet --require-hashes -r requirements/dev.txt
+	$(VENV)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(CORE)/.ready: pyproject.toml
+$(CORE)/.ready: pyproject.toml requirements/core.txt
 	@echo "Setting up $(CORE), the install without torch (once) ..."
 	$(PYTHON) -m venv $(CORE)
-	$(CORE)/bin/python -m pip install --quiet --upgrade pip
-	$(CORE)/bin/python -m pip install --quiet --editable . pytest hypothesis scikit-learn
+	$(CORE)/bin/python -m pip install --quiet --require-hashes -r requirements/core.txt
+	$(CORE)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
+$(LOWEST)/.ready: pyproject.toml requirements/lowest.txt
+	@echo "Setting up $(LOWEST), the lowest versions that we support (once) ..."
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --require-hashes -r requirements/lowest.txt
+	$(LOWEST)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# Write requirements/*.txt again: names, versions and hashes, for every platform. Read the difference before you commit it.
+COMPILE := build/lock/bin/uv pip compile --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet --upgrade
+lock:
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet uv
+	$(COMPILE) --universal --python-version 3.11 pyproject.toml requirements/build.in --extra dev -o requirements/dev.txt
+	$(COMPILE) --universal --python-version 3.11 pyproject.toml requirements/build.in requirements/core-tests.in \
+		-c requirements/dev.txt -o requirements/core.txt
+	$(COMPILE) --python-version 3.11 --resolution lowest-direct pyproject.toml requirements/build.in \
+		requirements/lowest-tests.in --extra train -o requirements/lowest.txt
+
+# Look the locked versions up among the known vulnerabilities; needs the network.
+audit:
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/python -m pip install --quiet pip-audit
+	build/audit/bin/pip-audit --require-hashes --disable-pip -r requirements/dev.txt
+
 clean:
-	rm -rf $(VENV) $(CORE) demo dist build site
+	rm -rf $(VENV) $(CORE) $(LOWEST) demo dist build site
