@@ -7,7 +7,6 @@ capped before anything is decoded, a truncated file is refused, and nothing glob
 import hashlib
 import io
 import os
-import stat
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,7 +24,9 @@ from PIL import (  # noqa: F401  isort: skip
     WebPImagePlugin,
 )
 
+from tagloom.data.regular_file import NotRegularError, open_regular, read_regular
 from tagloom.errors import DataError, ImageError
+from tagloom.wording import first_line
 
 # Pillow opens multi-picture MPO files, which some phones and cameras write, through its JPEG plugin.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
@@ -90,11 +91,13 @@ def open_image(
     except ImageError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning, MemoryError) as error:
-        raise ImageError(name, "oversized", f"decodes to more than Pillow or this machine allows ({error}).") from error
+        raise ImageError(
+            name, "oversized", f"decodes to more than Pillow or this machine allows ({first_line(error)})."
+        ) from error
     except UnidentifiedImageError as error:
         raise _unidentified(name, data) from error
     except Exception as error:  # Pillow's plugins raise two dozen types on hostile files, from struct.error to KeyError
-        raise ImageError(name, "broken", f"cannot be decoded ({error or type(error).__name__}). Replace it.") from error
+        raise ImageError(name, "broken", f"cannot be decoded ({first_line(error)}). Replace it.") from error
 
 
 def find_images(folder: str | os.PathLike[str]) -> list[Path]:
@@ -117,13 +120,21 @@ def find_images(folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def content_hash(path: str | os.PathLike[str]) -> str:
-    """Hash the bytes of a file with BLAKE2b, as 32 hexadecimal digits."""
+    """Hash the bytes of an image file with BLAKE2b, as 32 hexadecimal digits.
+
+    Raises:
+        ImageError: If the file cannot be read, is not a regular file, or is larger than `open_image` reads.
+    """
     digest = hashlib.blake2b(digest_size=16)
+    read = 0
     try:
-        with Path(path).open("rb") as file:
+        with open_regular(path) as file:
             while block := file.read(2**20):
+                read += len(block)
+                if read > MAX_FILE_BYTES:
+                    raise _too_large(os.fspath(path))
                 digest.update(block)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError) as error:  # ValueError: a zero character in the path
         raise _unreadable(os.fspath(path), error) from error
     return digest.hexdigest()
 
@@ -139,12 +150,7 @@ def _read(source: str | os.PathLike[str] | bytes | BinaryIO) -> tuple[str, bytes
     elif isinstance(source, str | os.PathLike):
         name = os.fspath(source)
         try:
-            mode = Path(source).stat().st_mode
-            if not stat.S_ISREG(mode):  # reading a pipe could wait forever, and a device may never end
-                kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-                raise ImageError(name, "format", f"is {kind}. Give an image file.")
-            with Path(source).open("rb") as file:
-                data = file.read(MAX_FILE_BYTES + 1)
+            data = read_regular(source, MAX_FILE_BYTES)
         except (OSError, ValueError) as error:  # ValueError: a zero character in the path
             raise _unreadable(name, error) from error
     else:
@@ -156,14 +162,20 @@ def _read(source: str | os.PathLike[str] | bytes | BinaryIO) -> tuple[str, bytes
     if not data:
         raise ImageError(name, "broken", "is empty (0 bytes). Replace it.")
     if len(data) > MAX_FILE_BYTES:
-        raise ImageError(name, "oversized", f"is larger than {MAX_FILE_BYTES:,} bytes. Make it smaller.")
+        raise _too_large(name)
     return name, data
 
 
 def _unreadable(name: str, error: Exception) -> ImageError:
+    if isinstance(error, NotRegularError):
+        return ImageError(name, "format", f"{error.strerror}. Give an image file.")
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return ImageError(name, "missing", "no such file.")
     return ImageError(name, "missing", f"cannot be read ({getattr(error, 'strerror', None) or error}).")
+
+
+def _too_large(name: str) -> ImageError:
+    return ImageError(name, "oversized", f"is larger than {MAX_FILE_BYTES:,} bytes. Make it smaller.")
 
 
 def _decode(data: bytes, name: str, max_pixels: int, at_least: tuple[int, int] | None) -> Image.Image:
