@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 # Importing these plugins registers them, so that Pillow never loads its forty others.
@@ -43,6 +44,8 @@ MAX_FILE_BYTES = 256 * 2**20
 MAX_JPEG_SCANS = 64
 _SCAN_MARKER = b"\xff\xda"
 _BYTES_PER_CHANCE_MARKER = 2**14
+
+_BLOCK_PIXELS = 2**20  # of a deep picture that are scaled at a time
 
 _TIFF_TILE_WIDTH, _TIFF_TILE_HEIGHT, _TIFF_BITS, _EXIF_ORIENTATION = 322, 323, 258, 274
 _UPRIGHT = {
@@ -237,9 +240,10 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     if not image.has_transparency_data:
         return image.convert("RGB")
     # Premultiplied greyscale converts only to plain greyscale with alpha.
-    layer = (image.convert("LA") if image.mode == "La" else image).convert("RGBA")
+    layer = image.convert("LA") if image.mode == "La" else image
+    layer = layer if layer.mode == "RGBA" else layer.convert("RGBA")
     page = Image.new("RGB", image.size, "white")
-    page.paste(layer, mask=layer.getchannel("A"))
+    page.paste(layer, mask=layer)
     return page
 
 
@@ -250,13 +254,25 @@ def _to_eight_bits(image: Image.Image) -> np.ndarray[tuple[int, int], np.dtype[n
     exceed 1. Values outside have no documented scale, so they are stretched from minimum to maximum.
     """
     values = np.asarray(image)
+    rows = max(1, _BLOCK_PIXELS // values.shape[1])  # a block at a time: each step below makes a copy, some of 8 bytes
+    blocks = [values[start : start + rows] for start in range(0, len(values), rows)]
+    low = min(float(_finite(block).min()) for block in blocks)
+    high = max(float(_finite(block).max()) for block in blocks)
     if image.mode == "F":
-        values = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
-        full = 1.0 if values.max() <= 1 else 255.0
+        full = 1.0 if high <= 1 else 255.0
     else:
         bits = image.tag_v2.get(_TIFF_BITS, (16,))[0] if isinstance(image, TiffImagePlugin.TiffImageFile) else 16
         full = float(2 ** min(bits, 16) - 1)
-    low, high = float(values.min()), float(values.max())
+    base = 0.0
     if low < 0 or high > full:
-        values, full = values.astype(np.float64) - low, (high - low) or 1.0  # 1 where all values are the same
-    return (values.astype(np.float32) * np.float32(255 / full) + 0.5).astype(np.uint8)
+        base, full = low, (high - low) or 1.0  # 1 where all values are the same
+    scaled = np.empty(values.shape, np.uint8)
+    for start, block in zip(range(0, len(values), rows), blocks, strict=True):
+        above = _finite(block).astype(np.float64) - base if base else _finite(block)
+        scaled[start : start + rows] = above.astype(np.float32) * np.float32(255 / full) + 0.5
+    return scaled
+
+
+def _finite(values: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Replace what is not a number, or infinite, by 0."""
+    return np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0) if values.dtype.kind == "f" else values
