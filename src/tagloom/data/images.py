@@ -266,7 +266,7 @@ def _to_eight_bits(image: Image.Image) -> np.ndarray[tuple[int, int], np.dtype[n
     base = 0.0
     if low < 0 or high > full:
         base, full = low, (high - low) or 1.0  # 1 where all values are the same
-    scaled = np.empty(values.shape, np.uint8)
+    scaled = np.empty((values.shape[0], values.shape[1]), np.uint8)
     for start, block in zip(range(0, len(values), rows), blocks, strict=True):
         above = _finite(block).astype(np.float64) - base if base else _finite(block)
         scaled[start : start + rows] = above.astype(np.float32) * np.float32(255 / full) + 0.5

@@ -75,12 +75,14 @@ def read_parquet(path: Path, classes: Sequence[str] | None = None, **options: Un
 def _is_plain(types: ModuleType, kind: Any) -> bool:
     """Whether cells of an Arrow type are numbers, text or lists of them.
 
-    Cells of other types are not read: they may be pictures, and a batch of those fills the memory.
+    Cells of other types are not read: they may be pictures, and a batch of those fills the memory, or times that Python
+    cannot represent.
     """
     if types.is_dictionary(kind) or types.is_list(kind) or types.is_large_list(kind):
         return _is_plain(types, kind.value_type)
-    binary = types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
-    return not (binary or types.is_nested(kind))
+    text = types.is_string(kind) or types.is_large_string(kind)
+    number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
+    return bool(text or number or types.is_null(kind))
 
 
 PARQUET = Format("Parquet", "a .parquet file with images and labels", is_parquet, read_parquet, SHEET_OPTIONS)
