@@ -132,9 +132,11 @@ def content_hash(path: str | os.PathLike[str]) -> str:
     read = 0
     try:
         with open_regular(path) as file:
+            if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
+                raise _too_large(os.fspath(path))
             while block := file.read(2**20):
                 read += len(block)
-                if read > MAX_FILE_BYTES:
+                if read > MAX_FILE_BYTES:  # it grew, or is a file of /proc, whose size is given as 0
                     raise _too_large(os.fspath(path))
                 digest.update(block)
     except (OSError, ValueError) as error:  # ValueError: a zero character in the path

@@ -1,6 +1,7 @@
 """The label table: which pairs of image and class are positive, negative or unknown."""
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ Pairs: TypeAlias = "csr_array[np.bool_, tuple[int, int]]"
 Rows: TypeAlias = "slice | Sequence[int] | NDArray[np.integer] | NDArray[np.bool_]"
 Unlisted: TypeAlias = Literal["negative", "unknown"]
 Task: TypeAlias = Literal["multi", "single"]
+_SURROGATE = re.compile("[\ud800-\udfff]")  # no text file can hold these; bytes of a file name that is not UTF-8
 
 # Comparing two names takes the product of their lengths, and a hint is not worth minutes.
 _LONGEST_COMPARED = 100
@@ -65,10 +67,10 @@ class LabelTable:
     def __post_init__(self) -> None:
         if not all(self.classes):
             raise DataError(f"{self._name}: class {self.classes.index('') + 1} has an empty name. Give it one.")
-        if odd := next((name for name in self.classes if not _is_text(name)), None):
+        if odd := [name for name in self.classes if _SURROGATE.search(name)]:
             raise DataError(
-                f"{self._name}: class {shown(odd)} has half a character (a lone surrogate), which no file can hold. "
-                "Rename it."
+                f"{self._name}: class names must be UTF-8 text, and these are not: {listed(map(shown, odd))}. Rename "
+                "the labels, or the folders if folders name the classes."
             )
         if len(set(self.classes)) != len(self.classes):
             twice = [name for name, times in Counter(self.classes).items() if times > 1]
@@ -199,9 +201,8 @@ class LabelTable:
 
     def fingerprint(self) -> str:
         """Hash the images, classes and labels: different tables have different fingerprints."""
-        digest = hashlib.blake2b(
-            "\n".join([*self.images, "", *self.classes]).encode(errors="surrogatepass"), digest_size=16
-        )
+        names = "\n".join([*self.images, "", *self.classes])
+        digest = hashlib.blake2b(names.encode("utf-8", "surrogatepass"), digest_size=16)
         digest.update(f"\n{self.unlisted}\n".encode())
         for pairs in (self.positive, self.exceptions):
             if pairs is not None:
@@ -252,14 +253,6 @@ def not_a_class(name: str, classes: Sequence[str]) -> str:
         near = get_close_matches(name, known, n=3) or get_close_matches(name.casefold().strip(), known, n=3, cutoff=0.5)
     nearest = f" Nearest: {', '.join(map(shown, near))}." if near else ""
     return f"label {shown(name)} is not one of the {len(classes)} classes.{nearest}"
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _with_columns(pairs: Pairs, columns: NDArray[np.int32], width: int) -> Pairs:

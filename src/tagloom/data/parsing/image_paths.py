@@ -45,6 +45,8 @@ def find_image_folder(table: Path, candidates: Sequence[Path], images: Sequence[
         candidates: The folders to look in, most likely first.
         images: Image paths relative to the folder.
     """
+    if not images:
+        raise DataError(f"{table}: lists no images. Add them.")
     for folder in candidates:
         if any(is_regular(folder / image) for image in images[:_PROBES]):
             return folder
