@@ -179,3 +179,12 @@ def test_memory_is_capped_at_the_cap_of_pixels(tmp_path):
         [sys.executable, "-c", code, str(tmp_path / "blank.webp")], capture_output=True, text=True, check=True
     )
     assert int(done.stdout) < MOST_MEGABYTES
+
+
+def test_a_file_with_thousands_of_damaged_tags_does_not_fill_the_terminal(tmp_path):
+    (tmp_path / "a.tif").write_bytes(CORPUS["a TIFF whose 5,000 tags share their bytes"][0]())
+    (tmp_path / "b.png").write_bytes(encode("PNG"))
+    (tmp_path / "t.csv").write_text("image,labels\na.tif,cat\nb.png,cat\n")
+    command = [sys.executable, "-m", "tagloom", "check", str(tmp_path / "t.csv")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert len(done.stderr.splitlines()) < 20
