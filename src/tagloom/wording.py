@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 MAX_SHOWN = 60
 MAX_LISTED = 8
+MAX_LINE = 300
 
 
 def shown(value: object) -> str:
@@ -12,7 +13,10 @@ def shown(value: object) -> str:
     >>> shown("a" * 100)
     "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa..."
     """
-    text = repr(value)
+    try:
+        text = repr(value[:MAX_SHOWN] if isinstance(value, str | bytes) else value)
+    except (RecursionError, ValueError):  # lists in lists in lists, or a number of more than 4,300 digits
+        text = f"a {type(value).__name__} too large to show"
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
 
 
@@ -47,12 +51,13 @@ def and_more(names: Sequence[object], most: int) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    r"""Give the first line of an error's message, or the error's type if it has no message.
+    r"""Give the first line of an error's message, shortened if it is long, or the error's type without a message.
 
     >>> first_line(ValueError("bad header\nin block 3")), first_line(KeyError())
     ('bad header', 'KeyError')
     """
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+    text = str(error).strip().partition("\n")[0] or type(error).__name__
+    return text if len(text) <= MAX_LINE else f"{text[: MAX_LINE - 3]}..."
 
 
 def printable(name: str) -> str:

@@ -1,5 +1,6 @@
 import itertools
 import json
+import os
 import time
 from difflib import SequenceMatcher
 from io import BytesIO
@@ -120,13 +121,13 @@ def test_leaks_are_found_by_path_and_by_content(tmp_path):
 def test_every_image_is_read_once_and_progress_counts_to_the_end(tmp_path, monkeypatch):
     for shade, name in enumerate("abc"):
         (tmp_path / f"{name}.png").write_bytes(picture(shade))
-    opened, plain_open = [], Path.open
+    opened, plain_open = [], os.open
 
     def counting_open(path, *arguments, **options):
-        opened.append(path.name)
+        opened.append(Path(path).name)
         return plain_open(path, *arguments, **options)
 
-    monkeypatch.setattr(Path, "open", counting_open)
+    monkeypatch.setattr(os, "open", counting_open)
     seen = []
     train = make_table(tmp_path, {"a.png": {"cat"}, "b.png": {"dog"}})
     audit(train, make_table(tmp_path, {"b.png": {"dog"}, "c.png": {"cat"}}), progress=lambda *step: seen.append(step))

@@ -73,7 +73,10 @@ def test_classes_can_be_reordered_and_widened(tmp_path):
         ({"annotations": [{"image_id": 99, "category_id": 1}]}, r"annotations\[0\]: image 99 or category 1 is not"),
         ({"annotations": [{"image_id": 10, "category_id": 2}]}, r"category 2 is not"),
         ({"categories": CONTENT["categories"] * 2}, "two categories have the same id"),
-        ({"categories": [{"id": 1, "name": "x"}, {"id": 18, "name": "x"}, {"id": 90, "name": "y"}]}, "occur twice: x"),
+        (
+            {"categories": [{"id": 1, "name": "x"}, {"id": 18, "name": "x"}, {"id": 90, "name": "y"}]},
+            "twice: 'x'",
+        ),
         ({"images": CONTENT["images"] + [{"id": 40, "file_name": "b.jpg"}]}, "'b.jpg' is listed twice"),
         ({"images": [{"id": 10, "file_name": "a\0"}, *CONTENT["images"][::2]]}, "image 10: .* is not a path"),
         ({"annotations": []}, "unannotated='keep'"),

@@ -69,7 +69,7 @@ def test_rows_that_do_not_fit_say_where(data, row, says):
 
 
 def test_a_missing_split_lists_those_that_exist(data):
-    with pytest.raises(DataError, match=r"'test'.*train \(2\), val \(2\)"):
+    with pytest.raises(DataError, match=r"'test'.*'train' \(2\), 'val' \(2\)"):
         load_table(data, split="test")
 
 

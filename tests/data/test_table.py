@@ -80,7 +80,7 @@ def test_a_path_starts_from_the_root_unless_it_is_absolute():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"classes": ("a", "a")}, "occur twice: a"),
+        ({"classes": ("a", "a")}, "occur twice: 'a'"),
         ({"classes": ("a", "")}, "class 2 has an empty name"),
         ({"images": ["one.jpg"]}, "1 images x 2 classes"),
         ({"positive": csr_array(np.zeros((2, 3), dtype=bool))}, "positive must be"),
@@ -191,7 +191,7 @@ def test_classes_that_do_not_fit_are_named_with_the_nearest():
         table.with_classes(["cat", "dog", "bird"], on_missing="error")
     with pytest.raises(DataError, match="found 'drop'"):
         table.with_classes(["cat", "dog", "bird"], on_missing="drop")
-    with pytest.raises(DataError, match="occur twice: cat"):
+    with pytest.raises(DataError, match="occur twice: 'cat'"):
         table.with_classes(["cat", "dog", "cat"])
 
 

@@ -22,6 +22,8 @@ SOUND = Audit(
     class_names_with_outer_spaces=[],
     repeated_rows=0,
     ignored_columns=[],
+    absolute_paths=[],
+    paths_outside=[],
     problems=[],
     duplicates=[],
     other="val.csv",
@@ -160,3 +162,14 @@ def test_an_empty_table_can_be_shown():
     text = page(empty)
     assert "nothing to fix" not in text
     assert "at least 2 images are needed, found 0; no image has any label." in text
+
+
+def test_paths_that_lead_elsewhere_are_mentioned_with_counts_and_examples():
+    far = [f"/data/{number}.jpg" for number in range(12)]
+    text = page(replace(SOUND, absolute_paths=far, paths_outside=["../secret.jpg"]))
+    assert "Absolute image paths (12)" in text
+    assert "/data/0.jpg" in text
+    assert "and 2 more" in text
+    assert "Image paths that leave the folder of the images (1)" in text
+    assert "../secret.jpg" in text
+    assert text.rstrip().endswith("Verdict: nothing to fix.")

@@ -1,16 +1,20 @@
 """What a plan selects from its tables, and which images are held out."""
 
+from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy.sparse import csr_array
 
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
 from tagloom.recipe import recipe_from_dict
+from tagloom.training.log import RunLog
 from tagloom.training.plan import RunPlan
-from tagloom.training.tables import focus, hold_out, load_tables
+from tagloom.training.tables import Tables, focus, hold_out, load_tables, report_tables
 
 RECIPE = recipe_from_dict({"data": {"holdout": 0.25}})
 
@@ -79,3 +83,24 @@ def test_a_validation_table_without_any_of_the_classes_measures_nothing(tmp_path
     plan = RunPlan(str(tmp_path / "train.csv"), str(tmp_path / "val.csv"), RECIPE, classes=("cat",))
     assert load_tables(plan).val is None
     assert load_tables(RunPlan(plan.data, plan.val, RECIPE, classes=("dog",))).val is not None
+
+
+def reported(classes: tuple[str, ...], folder: Path) -> str:
+    """What a run on a table of these classes says when it starts."""
+    positive = csr_array(np.ones((4, len(classes)), np.bool_))
+    table = LabelTable(Path("photos"), [f"{row}.jpg" for row in range(4)], classes, positive)
+    stream = StringIO()
+    log = RunLog(folder, Console(file=stream, width=400, color_system=None))
+    report_tables(Tables(table, np.zeros(4, np.bool_), None), RECIPE, SimpleNamespace(log=log, device="cpu"))
+    return stream.getvalue()
+
+
+def test_classes_that_differ_only_by_case_blanks_or_unicode_form_are_pointed_out(tmp_path):
+    text = reported(
+        ("cat", "Cat", "dining table", "dining  table", "caf\u00e9", "cafe\u0301", "dog", "[x]", "[X]"), tmp_path
+    )
+    for pair in ("'cat' and 'Cat'", "'dining table' and 'dining  table'", "'[x]' and '[X]'"):
+        assert pair in text
+    assert "dog" not in text
+    assert '"event": "alike"' in (tmp_path / "log.jsonl").read_text(encoding="utf-8")
+    assert reported(("cat", "dog"), tmp_path) == ""

@@ -5,6 +5,7 @@ that `tagloom --help` is quick.
 """
 
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -69,6 +70,8 @@ def _options(
 
 def main() -> None:
     """Run the command. Tagloom's own errors are printed without a traceback."""
+    # Pillow warns of each damaged tag of an image: one hostile file can fill the terminal with 60,000 lines.
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
     try:
         app()
     except TagloomError as error:

@@ -7,11 +7,11 @@ capped before anything is decoded, a truncated file is refused, and nothing glob
 import hashlib
 import io
 import os
-import stat
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 # Importing these plugins registers them, so that Pillow never loads its forty others.
@@ -25,7 +25,9 @@ from PIL import (  # noqa: F401  isort: skip
     WebPImagePlugin,
 )
 
+from tagloom.data.regular_file import NotRegularError, open_regular, read_regular
 from tagloom.errors import DataError, ImageError
+from tagloom.wording import first_line
 
 # Pillow opens multi-picture MPO files, which some phones and cameras write, through its JPEG plugin.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
@@ -42,6 +44,8 @@ MAX_FILE_BYTES = 256 * 2**20
 MAX_JPEG_SCANS = 64
 _SCAN_MARKER = b"\xff\xda"
 _BYTES_PER_CHANCE_MARKER = 2**14
+
+_BLOCK_PIXELS = 2**20  # of a deep picture that are scaled at a time
 
 _TIFF_TILE_WIDTH, _TIFF_TILE_HEIGHT, _TIFF_BITS, _EXIF_ORIENTATION = 322, 323, 258, 274
 _UPRIGHT = {
@@ -90,11 +94,13 @@ def open_image(
     except ImageError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning, MemoryError) as error:
-        raise ImageError(name, "oversized", f"decodes to more than Pillow or this machine allows ({error}).") from error
+        raise ImageError(
+            name, "oversized", f"decodes to more than Pillow or this machine allows ({first_line(error)})."
+        ) from error
     except UnidentifiedImageError as error:
         raise _unidentified(name, data) from error
     except Exception as error:  # Pillow's plugins raise two dozen types on hostile files, from struct.error to KeyError
-        raise ImageError(name, "broken", f"cannot be decoded ({error or type(error).__name__}). Replace it.") from error
+        raise ImageError(name, "broken", f"cannot be decoded ({first_line(error)}). Replace it.") from error
 
 
 def find_images(folder: str | os.PathLike[str]) -> list[Path]:
@@ -117,13 +123,23 @@ def find_images(folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def content_hash(path: str | os.PathLike[str]) -> str:
-    """Hash the bytes of a file with BLAKE2b, as 32 hexadecimal digits."""
+    """Hash the bytes of an image file with BLAKE2b, as 32 hexadecimal digits.
+
+    Raises:
+        ImageError: If the file cannot be read, is not a regular file, or is larger than `open_image` reads.
+    """
     digest = hashlib.blake2b(digest_size=16)
+    read = 0
     try:
-        with Path(path).open("rb") as file:
+        with open_regular(path) as file:
+            if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
+                raise _too_large(os.fspath(path))
             while block := file.read(2**20):
+                read += len(block)
+                if read > MAX_FILE_BYTES:  # it grew, or is a file of /proc, whose size is given as 0
+                    raise _too_large(os.fspath(path))
                 digest.update(block)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError) as error:  # ValueError: a zero character in the path
         raise _unreadable(os.fspath(path), error) from error
     return digest.hexdigest()
 
@@ -139,12 +155,7 @@ def _read(source: str | os.PathLike[str] | bytes | BinaryIO) -> tuple[str, bytes
     elif isinstance(source, str | os.PathLike):
         name = os.fspath(source)
         try:
-            mode = Path(source).stat().st_mode
-            if not stat.S_ISREG(mode):  # reading a pipe could wait forever, and a device may never end
-                kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-                raise ImageError(name, "format", f"is {kind}. Give an image file.")
-            with Path(source).open("rb") as file:
-                data = file.read(MAX_FILE_BYTES + 1)
+            data = read_regular(source, MAX_FILE_BYTES)
         except (OSError, ValueError) as error:  # ValueError: a zero character in the path
             raise _unreadable(name, error) from error
     else:
@@ -156,14 +167,20 @@ def _read(source: str | os.PathLike[str] | bytes | BinaryIO) -> tuple[str, bytes
     if not data:
         raise ImageError(name, "broken", "is empty (0 bytes). Replace it.")
     if len(data) > MAX_FILE_BYTES:
-        raise ImageError(name, "oversized", f"is larger than {MAX_FILE_BYTES:,} bytes. Make it smaller.")
+        raise _too_large(name)
     return name, data
 
 
 def _unreadable(name: str, error: Exception) -> ImageError:
+    if isinstance(error, NotRegularError):
+        return ImageError(name, "format", f"{error.strerror}. Give an image file.")
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return ImageError(name, "missing", "no such file.")
     return ImageError(name, "missing", f"cannot be read ({getattr(error, 'strerror', None) or error}).")
+
+
+def _too_large(name: str) -> ImageError:
+    return ImageError(name, "oversized", f"is larger than {MAX_FILE_BYTES:,} bytes. Make it smaller.")
 
 
 def _decode(data: bytes, name: str, max_pixels: int, at_least: tuple[int, int] | None) -> Image.Image:
@@ -225,9 +242,10 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     if not image.has_transparency_data:
         return image.convert("RGB")
     # Premultiplied greyscale converts only to plain greyscale with alpha.
-    layer = (image.convert("LA") if image.mode == "La" else image).convert("RGBA")
+    layer = image.convert("LA") if image.mode == "La" else image
+    layer = layer if layer.mode == "RGBA" else layer.convert("RGBA")
     page = Image.new("RGB", image.size, "white")
-    page.paste(layer, mask=layer.getchannel("A"))
+    page.paste(layer, mask=layer)
     return page
 
 
@@ -238,13 +256,25 @@ def _to_eight_bits(image: Image.Image) -> np.ndarray[tuple[int, int], np.dtype[n
     exceed 1. Values outside have no documented scale, so they are stretched from minimum to maximum.
     """
     values = np.asarray(image)
+    rows = max(1, _BLOCK_PIXELS // values.shape[1])  # a block at a time: each step below makes a copy, some of 8 bytes
+    blocks = [values[start : start + rows] for start in range(0, len(values), rows)]
+    low = min(float(_finite(block).min()) for block in blocks)
+    high = max(float(_finite(block).max()) for block in blocks)
     if image.mode == "F":
-        values = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
-        full = 1.0 if values.max() <= 1 else 255.0
+        full = 1.0 if high <= 1 else 255.0
     else:
         bits = image.tag_v2.get(_TIFF_BITS, (16,))[0] if isinstance(image, TiffImagePlugin.TiffImageFile) else 16
         full = float(2 ** min(bits, 16) - 1)
-    low, high = float(values.min()), float(values.max())
+    base = 0.0
     if low < 0 or high > full:
-        values, full = values.astype(np.float64) - low, (high - low) or 1.0  # 1 where all values are the same
-    return (values.astype(np.float32) * np.float32(255 / full) + 0.5).astype(np.uint8)
+        base, full = low, (high - low) or 1.0  # 1 where all values are the same
+    scaled = np.empty((values.shape[0], values.shape[1]), np.uint8)
+    for start, block in zip(range(0, len(values), rows), blocks, strict=True):
+        above = _finite(block).astype(np.float64) - base if base else _finite(block)
+        scaled[start : start + rows] = above.astype(np.float32) * np.float32(255 / full) + 0.5
+    return scaled
+
+
+def _finite(values: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Replace what is not a number, or infinite, by 0."""
+    return np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0) if values.dtype.kind == "f" else values

@@ -1,6 +1,7 @@
 """The label table: which pairs of image and class are positive, negative or unknown."""
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,12 +15,17 @@ from scipy.sparse import csr_array, hstack
 
 from tagloom.data.options import check_option
 from tagloom.errors import DataError
-from tagloom.wording import listed
+from tagloom.wording import listed, shown
 
 Pairs: TypeAlias = "csr_array[np.bool_, tuple[int, int]]"
 Rows: TypeAlias = "slice | Sequence[int] | NDArray[np.integer] | NDArray[np.bool_]"
 Unlisted: TypeAlias = Literal["negative", "unknown"]
 Task: TypeAlias = Literal["multi", "single"]
+_SURROGATE = re.compile("[\ud800-\udfff]")  # no text file can hold these; bytes of a file name that is not UTF-8
+
+# Comparing two names takes the product of their lengths, and a hint is not worth minutes.
+_LONGEST_COMPARED = 100
+_MOST_COMPARED = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +67,16 @@ class LabelTable:
     def __post_init__(self) -> None:
         if not all(self.classes):
             raise DataError(f"{self._name}: class {self.classes.index('') + 1} has an empty name. Give it one.")
+        if odd := [name for name in self.classes if _SURROGATE.search(name)]:
+            raise DataError(
+                f"{self._name}: class names must be UTF-8 text, and these are not: {listed(map(shown, odd))}. Rename "
+                "the labels, or the folders if folders name the classes."
+            )
         if len(set(self.classes)) != len(self.classes):
             twice = [name for name, times in Counter(self.classes).items() if times > 1]
             raise DataError(
-                f"{self._name}: class names must differ, but these occur twice: {listed(twice)}. Rename or merge them."
+                f"{self._name}: class names must differ, but these occur twice: {listed(map(shown, twice))}. Rename or "
+                "merge them."
             )
         object.__setattr__(self, "positive", self._checked("positive", self.positive))
         if self.exceptions is not None:
@@ -159,7 +171,7 @@ class LabelTable:
         lacking = [name for name in wanted if name not in present]
         if lacking and on_missing == "error":
             raise DataError(
-                f"{self._name}: the table has no class {listed(map(repr, lacking))}. Add it to the classes, or choose "
+                f"{self._name}: the table has no class {listed(map(shown, lacking))}. Add it to the classes, or choose "
                 "what its pairs are with on_missing='negative' or 'unknown'."
             )
         columns = np.array([column_of[name] for name in (*self.classes, *lacking)], dtype=np.int32)
@@ -189,7 +201,8 @@ class LabelTable:
 
     def fingerprint(self) -> str:
         """Hash the images, classes and labels: different tables have different fingerprints."""
-        digest = hashlib.blake2b("\n".join([*self.images, "", *self.classes]).encode(), digest_size=16)
+        names = "\n".join([*self.images, "", *self.classes])
+        digest = hashlib.blake2b(names.encode("utf-8", "surrogatepass"), digest_size=16)
         digest.update(f"\n{self.unlisted}\n".encode())
         for pairs in (self.positive, self.exceptions):
             if pairs is not None:
@@ -234,9 +247,12 @@ def not_a_class(name: str, classes: Sequence[str]) -> str:
     >>> not_a_class("dgo", ["cat", "dog"])
     "label 'dgo' is not one of the 2 classes. Nearest: 'dog'."
     """
-    near = get_close_matches(name, classes, n=3) or get_close_matches(name.casefold().strip(), classes, n=3, cutoff=0.5)
-    nearest = f" Nearest: {', '.join(map(repr, near))}." if near else ""
-    return f"label {name!r} is not one of the {len(classes)} classes.{nearest}"
+    near: list[str] = []
+    if len(name) <= _LONGEST_COMPARED:
+        known = [other for other in classes[:_MOST_COMPARED] if len(other) <= _LONGEST_COMPARED]
+        near = get_close_matches(name, known, n=3) or get_close_matches(name.casefold().strip(), known, n=3, cutoff=0.5)
+    nearest = f" Nearest: {', '.join(map(shown, near))}." if near else ""
+    return f"label {shown(name)} is not one of the {len(classes)} classes.{nearest}"
 
 
 def _with_columns(pairs: Pairs, columns: NDArray[np.int32], width: int) -> Pairs:

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tagloom.data.parsing.classes import MAX_CLASSES_BYTES, read_classes
+from tagloom.data.regular_file import read_regular
 from tagloom.data.table import not_a_class
 from tagloom.errors import DataError
+from tagloom.wording import first_line
 
 _DRAWN = "random:"
 _KINDS = "a text file of unseen labels, one per line; a .json file with a list 'test class'; or random:COUNT:SEED"
@@ -59,7 +61,8 @@ def split_to_score(given: str, trained: Sequence[str], classes: Sequence[str]) -
 
 
 def _checked(given: str, classes: Sequence[str], unseen: tuple[str, ...]) -> LabelSplit:
-    seen = tuple(name for name in classes if name not in set(unseen))
+    left_out = set(unseen)
+    seen = tuple(name for name in classes if name not in left_out)
     if not seen or not unseen:
         raise DataError(f"{given}: leaves {len(seen)} seen and {len(unseen)} unseen labels. Both are needed.")
     return LabelSplit(seen, unseen)
@@ -81,16 +84,20 @@ def _drawn(given: str, classes: Sequence[str]) -> list[str]:
 
 
 def _listed(path: Path) -> Sequence[str]:
-    if not path.is_file():
+    if not path.exists():
         raise DataError(f"{path}: no such file. A split is {_KINDS}.")
     if path.suffix.lower() != ".json":
         return read_classes(path)
-    if path.stat().st_size > MAX_CLASSES_BYTES:
+    try:
+        data = read_regular(path, MAX_CLASSES_BYTES)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}). A split is {_KINDS}.") from error
+    if len(data) > MAX_CLASSES_BYTES:
         raise DataError(f"{path}: larger than {MAX_CLASSES_BYTES} bytes. Expected a list of labels.")
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: not JSON ({error}). A split is {_KINDS}.") from error
+        raise DataError(f"{path}: not JSON ({first_line(error)}). A split is {_KINDS}.") from error
     names = content.get("test class") if isinstance(content, dict) else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise DataError(f"{path}: has no list of names called 'test class'. A split is {_KINDS}.")

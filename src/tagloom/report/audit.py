@@ -146,12 +146,24 @@ def _remarks(audit: Audit) -> list[_Finding]:
     count_of = dict(zip(audit.classes, audit.positives, strict=True))
     misspelt = {slip.name for slip in audit.likely_slips}  # already listed above
     rare = sorted((name for name in audit.rare_classes if name not in misspelt), key=lambda name: count_of[name])
-    remark = _Finding(
-        f"Rare classes, with fewer than {FEW_POSITIVES} positives",
-        [f"{name!r} ({count_of[name]})" for name in rare],
-        "expect low scores for these classes; more examples would help",
-    )
-    return [remark] if rare else []
+    remarks = [
+        _Finding(
+            f"Rare classes, with fewer than {FEW_POSITIVES} positives",
+            [f"{name!r} ({count_of[name]})" for name in rare],
+            "expect low scores for these classes; more examples would help",
+        ),
+        _Finding(
+            "Absolute image paths",
+            audit.absolute_paths,
+            "fine if you wrote them; on another machine they lead nowhere, and a stranger's table can name any file",
+        ),
+        _Finding(
+            "Image paths that leave the folder of the images",
+            audit.paths_outside,
+            "fine if you wrote them; a stranger's table can name any file of yours this way",
+        ),
+    ]
+    return [remark for remark in remarks if remark.lines]
 
 
 def _verdict(audit: Audit, findings: Sequence[_Finding]) -> Text:

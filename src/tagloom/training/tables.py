@@ -9,16 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.markup import escape
 
 from tagloom.data import load_table
 from tagloom.data.audit import MIN_IMAGES
+from tagloom.data.audit.class_names import name_clashes
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError, RecipeError
 from tagloom.recipe import Recipe
 from tagloom.recipe.distillation import Images
 from tagloom.training.context import RunContext
 from tagloom.training.plan import RunPlan
-from tagloom.wording import listed
+from tagloom.wording import listed, printable, shown
 
 
 class Tables(NamedTuple):
@@ -81,6 +83,13 @@ def report_tables(tables: Tables, recipe: Recipe, context: RunContext) -> None:
     context.log.start(images=len(table), classes=len(table.classes), device=str(context.device))
     if recipe.task == "multi" and (np.diff(table.positive.indptr) == 1).all():
         context.log.say("[yellow]every image has exactly one label: did you mean --task single?[/]")
+    if clashes := name_clashes(table.classes):
+        names = listed((" and ".join(map(shown, names)) for names in clashes), most=5)
+        context.log.event("alike", classes=clashes)
+        context.log.say(
+            f"[yellow]classes that differ only in case, spaces or Unicode form are trained as different classes: "
+            f"{escape(printable(names))}. If they mean the same, give them one name; 'tagloom check' lists them[/]"
+        )
 
 
 def no_positive(source: str, classes: tuple[str, ...]) -> str:

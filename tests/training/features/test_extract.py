@@ -1,6 +1,7 @@
 """Every image goes through the frozen backbone once, and never again unless something that matters has changed."""
 
 import dataclasses
+import os
 import shutil
 import signal
 from pathlib import Path
@@ -233,3 +234,23 @@ def test_a_network_without_an_onnx_form_runs_in_torch(network, paths, tmp_path, 
     found = run(network, paths[:3], tmp_path / "other")
     gathered = found.features.gather(np.arange(3))[0]
     np.testing.assert_allclose(gathered, by_torch(network, paths[:3]), rtol=1e-3, atol=1e-3)
+
+
+def test_a_pipe_among_the_images_is_left_out_and_training_continues(network, paths, root, tmp_path):
+    os.mkfifo(tmp_path / "pipe.jpg")
+    found = run(network, [*paths, tmp_path / "pipe.jpg", Path("/dev/zero")], root)
+    assert found.rows.tolist() == list(range(12))
+    assert [(row, error.reason) for row, error in found.broken] == [(12, "format"), (13, "format")]
+
+
+def test_a_request_to_stop_is_heard_while_files_are_looked_up(network, paths, root):
+    stop = StopRequest()
+    seen = []
+
+    def reading(done, total):
+        seen.append(done)
+        stop.signal_number = signal.SIGTERM
+
+    with pytest.raises(Interrupted):
+        run(network, paths, root, stop=stop, reading=reading)
+    assert seen == [1]

@@ -4,6 +4,7 @@ import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from tagloom.data.audit.findings import (
 )
 from tagloom.data.audit.labels import labels_per_image, pairs_per_class, strongest_pairs, unknown_per_class
 from tagloom.data.images import MAX_PIXELS
+from tagloom.data.parsing.image_paths import leaves_folder
 from tagloom.data.table import LabelTable
 from tagloom.progress import Progress, no_progress
 
@@ -93,6 +95,8 @@ def audit(
         class_names_with_outer_spaces=[name for name in table.classes if name != name.strip()],
         repeated_rows=table.repeated,
         ignored_columns=list(table.ignored_columns),
+        absolute_paths=[image for image in table.images if Path(image).is_absolute()],
+        paths_outside=[image for image in table.images if leaves_folder(image)],
         problems=problems,
         duplicates=_duplicates(table, rows_of),
         other=None if other is None else other.source,

@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from tagloom.data.images import MAX_FILE_BYTES, open_image
+from tagloom.data.regular_file import read_regular
 from tagloom.errors import ImageError
 
 Digest: TypeAlias = bytes | None
@@ -41,9 +41,7 @@ def digest_of(path: str) -> Digest:
 def _read(path: str) -> bytes | None:
     """Read a regular file, at most one byte beyond the cap; None if it cannot be read."""
     with suppress(OSError, ValueError):
-        if Path(path).is_file():
-            with Path(path).open("rb") as file:
-                return file.read(MAX_FILE_BYTES + 1)
+        return read_regular(path, MAX_FILE_BYTES)
     return None
 
 

@@ -96,6 +96,10 @@ class Audit:
     """Number of rows that repeated an earlier one and were merged into it."""
     ignored_columns: list[str]
     """Columns of the table that hold neither images nor labels."""
+    absolute_paths: list[str]
+    """Images that the table names by an absolute path: the table works on this machine only."""
+    paths_outside: list[str]
+    """Images that the table names by a relative path that leaves the folder of the images, by way of `..`."""
     problems: list[ImageProblem]
     duplicates: list[DuplicateGroup]
     other: str | None

@@ -22,6 +22,7 @@ from tagloom.data.formats.parquet import PARQUET
 from tagloom.data.formats.voc import VOC
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError, unknown_name
+from tagloom.wording import first_line, shown
 
 __all__ = ["FORMATS", "Format", "load_table"]
 
@@ -60,14 +61,14 @@ def load_table(path: str | os.PathLike[str], *, classes: Sequence[str] | None = 
     given = Path(path)
     if "\0" in str(given):
         raise DataError(f"{str(given)!r}: a path cannot contain a zero byte.")
-    before, mark, split = str(given).rpartition("#")
-    if mark and not given.exists() and Path(before).exists():
-        given, options = Path(before), {**options, "split": split}
-    if not given.exists():
-        raise DataError(f"{given}: there is no such file or folder. {_KNOWN}")
     if classes is not None:
         _check_classes(classes)
     try:
+        before, mark, split = str(given).rpartition("#")
+        if mark and not given.exists() and Path(before).exists():
+            given, options = Path(before), {**options, "split": split}
+        if not given.exists():
+            raise DataError(f"{given}: there is no such file or folder. {_KNOWN}")
         found = next((entry for entry in FORMATS if entry.recognises(given)), None)
         if found is None:
             raise DataError(f"{given}: found no labels here.{_suggestion(given)} {_KNOWN}")
@@ -76,15 +77,17 @@ def load_table(path: str | os.PathLike[str], *, classes: Sequence[str] | None = 
                 raise DataError(f"{given}: {unknown_name(f'option for {found.name}', name, found.options)}")
         return found.read(given, classes, **options)
     except OSError as error:
-        raise DataError(f"{given}: cannot be read ({error}). Check the path and its permissions.") from error
+        raise DataError(
+            f"{given}: cannot be read ({first_line(error)}). Check the path and its permissions."
+        ) from error
 
 
 def _check_classes(classes: Sequence[str]) -> None:
     if isinstance(classes, str):
-        raise DataError(f"classes must be a list of names, found the text {classes[:40]!r}")
+        raise DataError(f"classes must be a list of names, found the text {shown(classes)}")
     for name, times in Counter(classes).items():
         if not isinstance(name, str) or not name or times > 1:
-            found = f"{name!r} {times} times" if times > 1 else repr(name)
+            found = f"{shown(name)} {times} times" if times > 1 else shown(name)
             raise DataError(f"classes must be different names, found {found}")
 
 

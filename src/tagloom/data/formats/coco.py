@@ -11,8 +11,10 @@ from scipy.sparse import coo_array
 from tagloom.data.formats.format import Format
 from tagloom.data.options import check_option
 from tagloom.data.parsing.image_paths import check_distinct, checked_path, find_image_folder
+from tagloom.data.regular_file import read_regular
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
+from tagloom.wording import first_line, shown
 
 MAX_JSON_BYTES = 4 * 2**30
 
@@ -49,14 +51,14 @@ def read_coco(
     for number, entry in enumerate(_entries(path, content, "annotations", image_id=int, category_id=int)):
         if entry["image_id"] not in row_of or entry["category_id"] not in column_of:
             raise DataError(
-                f"{path}, annotations[{number}]: image {entry['image_id']} or category {entry['category_id']} is not "
-                "listed in the file. Add it, or remove the annotation."
+                f"{path}, annotations[{number}]: image {shown(entry['image_id'])} or category "
+                f"{shown(entry['category_id'])} is not listed in the file. Add it, or remove the annotation."
             )
         rows.append(row_of[entry["image_id"]])
         columns.append(column_of[entry["category_id"]])
     del content
 
-    names = [checked_path(entry["file_name"], f"{path}, image {entry['id']}") for entry in listed]
+    names = [checked_path(entry["file_name"], f"{path}, image {shown(entry['id'])}") for entry in listed]
     check_distinct(names, str(path))
     shape = (len(names), len(categories))
     pairs = coo_array((np.ones(len(rows), dtype=np.bool_), (rows, columns)), shape=shape).tocsr()
@@ -75,12 +77,13 @@ def read_coco(
 
 
 def _load(path: Path) -> dict[str, Any]:
-    if path.stat().st_size > MAX_JSON_BYTES:
+    data = read_regular(path, MAX_JSON_BYTES)
+    if len(data) > MAX_JSON_BYTES:
         raise DataError(f"{path}: larger than {MAX_JSON_BYTES} bytes. Split it, or write the labels as a CSV file.")
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: not JSON ({error}). Expected a COCO instances file.") from error
+        raise DataError(f"{path}: not JSON ({first_line(error)}). Expected a COCO instances file.") from error
     if not isinstance(content, dict):
         raise DataError(
             f"{path}: expected a JSON object, as in a COCO instances file, found a {type(content).__name__}."

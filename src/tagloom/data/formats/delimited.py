@@ -1,7 +1,6 @@
 """CSV and TSV files, streamed: a million rows are never in memory as text."""
 
 import csv
-import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -9,11 +8,12 @@ from typing import Unpack
 
 from tagloom.data.formats.format import Format
 from tagloom.data.images import IMAGE_SUFFIXES
-from tagloom.data.parsing.lines import text_lines
-from tagloom.data.parsing.sheet import SHEET_OPTIONS, Sheet, SheetOptions
+from tagloom.data.parsing.lines import check_record, text_lines
+from tagloom.data.parsing.sheet import SHEET_OPTIONS, Sheet, SheetOptions, check_header
 from tagloom.data.parsing.sheet_table import read_sheet
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
+from tagloom.wording import shown
 
 SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
 _DELIMITERS = "\t,;"
@@ -47,12 +47,10 @@ def _read_header(path: Path) -> tuple[list[str], str]:
     header = [name.strip() for name in fields]
     if image := next((cell for cell in header if Path(cell).suffix.lower() in IMAGE_SUFFIXES), None):
         raise DataError(
-            f"{path}, line {number}: the first row looks like data: it contains the image {image[:60]!r}. Put a "
+            f"{path}, line {number}: the first row looks like data: it contains the image {shown(image)}. Put a "
             f"header line above it, such as {f'image{delimiter}labels'!r}."
         )
-    if len(set(header)) != len(header):
-        twice = next(name for name in header if header.count(name) > 1)
-        raise DataError(f"{path}, line {number}: two columns are called {twice!r}. Rename one.")
+    check_header(header, f"{path}, line {number}")
     if next(records, None) is None:
         raise DataError(f"{path}: found a header but no rows. Add one row per image.")
     return header, delimiter
@@ -77,36 +75,55 @@ def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         if line.isspace():
             continue
         if '"' in line:
-            yield number, _quoted_record(line, lines, delimiter, f"{path}, line {number}")
+            yield number, _quoted_record(path, number, line, lines, delimiter)
         else:
             yield number, line.rstrip("\r\n").split(delimiter)
 
 
-def _quoted_record(line: str, following: Iterator[tuple[int, str]], delimiter: str, where: str) -> list[str]:
+def _quoted_record(
+    path: Path, number: int, line: str, following: Iterator[tuple[int, str]], delimiter: str
+) -> list[str]:
     """Split a record with quotes, which may continue on the following lines, into fields."""
-    pulled: list[str] = []
+    size = len(line)
 
     def more() -> Iterator[str]:
-        for _, text in following:
-            pulled.append(text)
+        nonlocal size
+        for last, text in following:
+            size += len(text)
+            check_record(path, last, size)
             yield text
 
     try:
         return next(csv.reader(chain([line], more()), delimiter=delimiter, strict=True))
     except csv.Error as error:
         # A field such as `"dining table" dog` is not valid CSV, but people write it, and it can mean only one thing.
-        loose = rf'(?:"[^"]*"|[^{delimiter}"])*'
-        text = line.rstrip("\r\n")
-        if not pulled and re.fullmatch(rf"{loose}(?:{delimiter}{loose})*", text):
-            return [_unwrapped(field) for field in re.findall(rf"(?:^|{delimiter})({loose})", text)]
+        if size == len(line) and line.count('"') % 2 == 0:
+            return [_unwrapped(field) for field in _split_outside_quotes(line.rstrip("\r\n"), delimiter)]
         raise DataError(
-            f"{where}: quotes do not match ({error}). Close the quote, and write a quote inside quotes twice."
+            f"{path}, line {number}: quotes do not match ({error}). Close the quote, and write a quote inside quotes "
+            "twice."
         ) from error
 
 
+def _split_outside_quotes(text: str, delimiter: str) -> list[str]:
+    """Split a line at the delimiters that are outside quotes.
+
+    >>> _split_outside_quotes('a.jpg,"cat, tabby" dog', ",")
+    ['a.jpg', '"cat, tabby" dog']
+    """
+    fields: list[list[str]] = [[]]
+    for index, piece in enumerate(text.split('"')):
+        first, *others = [piece] if index % 2 else piece.split(delimiter)  # every second piece is inside quotes
+        fields[-1] += ['"', first] if index else [first]
+        fields += [[other] for other in others]
+    return ["".join(pieces) for pieces in fields]
+
+
 def _unwrapped(field: str) -> str:
-    whole = re.fullmatch(r'"((?:[^"]|"")*)"', field)
-    return whole[1].replace('""', '"') if whole else field
+    """Remove the quotes around a whole field; a quote inside it is written twice."""
+    inner = field[1:-1]
+    whole = len(field) > 1 and field[0] == field[-1] == '"' and '"' not in inner.replace('""', "")
+    return inner.replace('""', '"') if whole else field
 
 
 DELIMITED = Format(

@@ -7,10 +7,11 @@ from typing import Any, Unpack
 
 from tagloom.data.formats.format import Format
 from tagloom.data.parsing.lines import text_lines
-from tagloom.data.parsing.sheet import SHEET_OPTIONS, Cell, Sheet, SheetOptions
+from tagloom.data.parsing.sheet import SHEET_OPTIONS, Sheet, SheetOptions, SparseCells
 from tagloom.data.parsing.sheet_table import read_sheet
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
+from tagloom.wording import first_line, shown
 
 
 def is_json_lines(path: Path) -> bool:
@@ -28,11 +29,13 @@ def read_json_lines(path: Path, classes: Sequence[str] | None = None, **options:
     if not header:
         raise DataError(f"{path}: no records. Expected one JSON object per line, with 'file_name' and 'labels'.")
 
-    def rows() -> Iterator[tuple[int, list[Cell]]]:
-        for number, record in _records(path):
-            yield number, [record.get(key) for key in header]
+    column_of = {key: column for column, key in enumerate(header)}
 
-    return read_sheet(Sheet(path, header, rows), classes, **options)
+    def rows() -> Iterator[tuple[int, SparseCells]]:
+        for number, record in _records(path):
+            yield number, SparseCells((column_of[key], cell) for key, cell in record.items())
+
+    return read_sheet(Sheet(path, header, rows, sparse=True), classes, **options)
 
 
 def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -42,9 +45,11 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise DataError(f"{path}, line {number}: not JSON ({error}). Expected one object per line.") from error
+            raise DataError(
+                f"{path}, line {number}: not JSON ({first_line(error)}). Expected one object per line."
+            ) from error
         if not isinstance(record, dict):
-            raise DataError(f"{path}, line {number}: expected a JSON object, found {line.strip()[:40]!r}.")
+            raise DataError(f"{path}, line {number}: expected a JSON object, found {shown(line.strip())}.")
         yield number, record
 
 

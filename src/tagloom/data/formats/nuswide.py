@@ -18,6 +18,7 @@ from tagloom.data.parsing.lines import csv_records
 from tagloom.data.parsing.pairs import PairRows
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
+from tagloom.wording import listed, shown
 
 SPLITS = ("train", "val", "test")
 
@@ -58,8 +59,8 @@ def read_nus_wide(
         if split is None or part == split:
             rows.append((checked_path(fields[0].strip(), f"{path}, line {number}"), labels))
     if not rows:
-        found = ", ".join(f"{name} ({count})" for name, count in splits.items()) or "no rows"
-        raise DataError(f"{path}: no row has the split {split!r}. Found: {found}.")
+        found = listed(f"{shown(name)} ({count})" for name, count in splits.items()) or "no rows"
+        raise DataError(f"{path}: no row has the split {shown(split)}. Found: {found}.")
     images_listed = [image for image, _ in rows]
     check_distinct(images_listed, str(path))
     order = sorted(names)

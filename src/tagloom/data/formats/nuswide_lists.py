@@ -23,6 +23,7 @@ from tagloom.data.parsing.image_paths import check_distinct, checked_path, find_
 from tagloom.data.parsing.lines import text_lines
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
+from tagloom.wording import shown
 
 MAX_IMAGES = 5_000_000
 MAX_CONCEPTS = 10_000
@@ -125,7 +126,7 @@ def _read_column(file: Path, count: int, listed: Path) -> NDArray[np.bool_]:
     for number, line in text_lines(file):
         mark = line.strip()
         if mark not in ("0", "1", ""):
-            raise DataError(f"{file}, line {number}: expected 0 or 1, found {mark[:40]!r}.")
+            raise DataError(f"{file}, line {number}: expected 0 or 1, found {shown(mark)}.")
         if mark:
             marks.append(mark == "1")
         if len(marks) > count:

@@ -24,6 +24,7 @@ from tagloom.data.parsing.image_paths import find_image_folder
 from tagloom.data.parsing.lines import csv_records, text_lines
 from tagloom.data.table import LabelTable, Pairs
 from tagloom.errors import DataError
+from tagloom.wording import shown
 
 HEADER = ("ImageID", "Source", "LabelName", "Confidence")
 
@@ -131,11 +132,11 @@ def _records(file: Path) -> Iterator[tuple[int, str, str, float]]:
         except ValueError:
             if line.isspace():
                 continue
-            raise DataError(f"{file}, line {number}: expected {', '.join(HEADER)}, found {line[:80]!r}") from None
+            raise DataError(f"{file}, line {number}: expected {', '.join(HEADER)}, found {shown(line)}") from None
         if not 0 <= sure <= 1 or not image.isalnum() or not label:
             raise DataError(
                 f"{file}, line {number}: expected an image id, a label and a confidence from 0 to 1, found "
-                f"{line[:80]!r}"
+                f"{shown(line)}"
             )
         yield number, image, label, sure
 
@@ -160,7 +161,7 @@ def _share(path: Path, value: float | str) -> float:
     except ValueError:
         share = -1.0
     if not 0 < share <= 1:
-        raise DataError(f"{path}: min_confidence must be a number above 0 and up to 1, found {value!r}.")
+        raise DataError(f"{path}: min_confidence must be a number above 0 and up to 1, found {shown(value)}.")
     return share
 
 

@@ -14,13 +14,16 @@ from tagloom.data.images import IMAGE_SUFFIXES
 from tagloom.data.options import check_option
 from tagloom.data.parsing.image_paths import check_distinct
 from tagloom.data.parsing.pairs import PairRows
+from tagloom.data.regular_file import read_regular
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
+from tagloom.wording import shown
 
 Difficult: TypeAlias = Literal["positive", "negative", "unknown"]
 MAX_XML_BYTES = 4 * 2**20
 MAX_LIST_BYTES = 64 * 2**20
-_OBJECT_NAME, _OBJECT_DIFFICULT = ("annotation", "object", "name"), ("annotation", "object", "difficult")
+MAX_DEPTH = 100  # of tags in tags; annotations of VOC have five
+_OBJECT_NAME, _OBJECT_DIFFICULT = ["annotation", "object", "name"], ["annotation", "object", "difficult"]
 
 
 def is_voc(path: Path) -> bool:
@@ -87,7 +90,9 @@ def _devkit(path: Path) -> list[Path]:
 def _folder_and_split(path: Path, split: str | None) -> tuple[Path, str | None]:
     if path.is_file():
         if split is not None and split != path.stem:
-            raise DataError(f"{path}: this is the list of {path.stem!r}, but split is {split!r}. Give one of them.")
+            raise DataError(
+                f"{path}: this is the list of {shown(path.stem)}, but split is {shown(split)}. Give one of them."
+            )
         return path.parents[2], path.stem
     found = _devkit(path)
     if len(found) > 1:
@@ -98,11 +103,11 @@ def _folder_and_split(path: Path, split: str | None) -> tuple[Path, str | None]:
 def _split_ids(lists: Path, split: str) -> list[str]:
     file = lists / f"{split}.txt"
     if not split.replace("_", "").replace("-", "").isalnum() or not file.is_file():
-        raise DataError(f"{lists}: there is no split {split!r}. {_splits(lists)}")
+        raise DataError(f"{lists}: there is no split {shown(split)}. {_splits(lists)}")
     ids = [words[0] for words in _list_lines(file)]
     for name in ids:
         if "/" in name or "\\" in name or "\0" in name:
-            raise DataError(f"{file}: {name[:60]!r} is not an image id. Ids are file names without folder and suffix.")
+            raise DataError(f"{file}: {shown(name)} is not an image id. Ids are file names without folder and suffix.")
     if not ids:
         raise DataError(f"{file}: no image ids. Expected one per line.")
     check_distinct(ids, str(file))
@@ -128,7 +133,7 @@ def _read_class_lists(lists: Path, split: str, ids: Sequence[str]) -> list[dict[
             if len(words) != 2 or words[0] not in row_of or words[1] not in ("1", "0", "-1"):
                 raise DataError(
                     f"{file}, entry {number}: expected an image of {split} and 1, 0 or -1, found "
-                    f"{' '.join(words)[:60]!r}."
+                    f"{shown(' '.join(words))}."
                 )
             if words[1] != "-1":
                 marks[row_of[words[0]]][_class_of(file)] = words[1] == "1"
@@ -146,18 +151,16 @@ def _class_of(file: Path) -> str:
 
 
 def _list_lines(file: Path) -> list[list[str]]:
-    if file.stat().st_size > MAX_LIST_BYTES:
+    data = read_regular(file, MAX_LIST_BYTES)
+    if len(data) > MAX_LIST_BYTES:
         raise DataError(f"{file}: larger than {MAX_LIST_BYTES} bytes. Expected one image id per line.")
-    return [
-        words for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if (words := line.split())
-    ]
+    return [words for line in data.decode("utf-8", errors="replace").splitlines() if (words := line.split())]
 
 
 def _read_objects(file: Path) -> dict[str, bool]:
     """Return the classes annotated in an image, and whether some object of each is not difficult."""
     try:
-        with file.open("rb") as stream:
-            text = stream.read(MAX_XML_BYTES + 1)
+        text = read_regular(file, MAX_XML_BYTES)
     except OSError as error:
         raise DataError(
             f"{file}: cannot be read ({error.strerror}). Add it, or remove the image from the split."
@@ -167,25 +170,30 @@ def _read_objects(file: Path) -> dict[str, bool]:
 
     marks: dict[str, bool] = {}
     open_tags: list[str] = []
-    values: dict[str, str] = {}
+    values: dict[str, list[str]] = {}
 
     def start(tag: str, _attributes: object) -> None:
         open_tags.append(tag)
+        if len(open_tags) > MAX_DEPTH:
+            raise DataError(
+                f"{file}, line {parser.CurrentLineNumber}: tags are nested more than {MAX_DEPTH} deep. Is this an "
+                "annotation?"
+            )
         if open_tags == ["annotation", "object"]:
             values.clear()
 
     def characters(data: str) -> None:
-        if tuple(open_tags) in (_OBJECT_NAME, _OBJECT_DIFFICULT):
-            values[open_tags[-1]] = values.get(open_tags[-1], "") + data
+        if open_tags in (_OBJECT_NAME, _OBJECT_DIFFICULT):
+            values.setdefault(open_tags[-1], []).append(data)
 
     def end(_tag: str) -> None:
         if open_tags == ["annotation", "object"]:
-            name = values.get("name", "").strip()
+            name = "".join(values.get("name", [])).strip()
             if not name:
                 raise DataError(
                     f"{file}, line {parser.CurrentLineNumber}: an object has no name. Name it or remove it."
                 )
-            marks[name] = marks.get(name, False) or values.get("difficult", "0").strip() != "1"
+            marks[name] = marks.get(name, False) or "".join(values.get("difficult", [])).strip() != "1"
         open_tags.pop()
 
     def refuse(*_details: object) -> None:
@@ -195,6 +203,7 @@ def _read_objects(file: Path) -> dict[str, bool]:
     parser = expat.ParserCreate()
     parser.StartElementHandler, parser.CharacterDataHandler, parser.EndElementHandler = start, characters, end
     parser.StartDoctypeDeclHandler = refuse
+    parser.buffer_text = True
     try:
         parser.Parse(text, True)
     except (expat.ExpatError, ValueError, LookupError) as error:

@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable
 from typing import Literal, TypeAlias, get_args
 
 from tagloom.errors import DataError
+from tagloom.wording import shown
 
 Separator: TypeAlias = Literal["list", "|", ";", ",", "", " "]
 """How names are joined: "" is one name per field, " " any run of spaces."""
@@ -34,8 +35,9 @@ _QUOTED_NAME = re.compile(r'(?<![^|;,\s])"(?:[^"]|"")*"(?=[|;,\s]|\Z)')
 _HELD = "\0"
 _HELD_NEXT_TO_A_NAME = re.compile(rf"{_HELD}\s+\S|\S\s+{_HELD}")
 # A Python list of strings with all its commas: literal_eval alone would read ['a' 'b'] as one name.
-_STRING = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
-_LITERAL_LIST = re.compile(rf"\[\s*(?:{_STRING}\s*(?:,\s*{_STRING}\s*)*,?\s*)?\]", re.DOTALL)
+# Quantifiers are possessive (*+), which takes linear time: nothing is tried again after a mismatch.
+_STRING = r"""(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")"""
+_LITERAL_LIST = re.compile(rf"\[\s*+(?:{_STRING}\s*+(?:,\s*+{_STRING}\s*+)*+(?:,\s*+)?+)?+\]", re.DOTALL)
 
 
 def split_labels(field: str, separator: Separator) -> list[str]:
@@ -49,7 +51,7 @@ def split_labels(field: str, separator: Separator) -> list[str]:
     if separator == "list":
         names = _as_list(field) if field.strip() else []
         if names is None:
-            raise DataError(f"{field[:80]!r} is not a list of names")
+            raise DataError(f"{shown(field)} is not a list of names")
         return names
     if '"' in field:
         found = (
@@ -128,7 +130,7 @@ def _as_list(field: str) -> list[str] | None:
     except ValueError:
         try:
             names = ast.literal_eval(text)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
             return None
     return [name for name in names if name]
 

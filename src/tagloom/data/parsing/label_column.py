@@ -9,6 +9,7 @@ from tagloom.data.parsing.fields import Separator, separator_by_classes, separat
 from tagloom.data.parsing.sheet import Cell, CollectedRows, Sheet
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
+from tagloom.wording import shown
 
 
 def read_label_column(
@@ -40,8 +41,8 @@ def read_label_column(
     order = tuple(column_of) if given is not None else tuple(sorted(column_of))
     if not order:
         raise DataError(
-            f"{sheet.path}: the column {sheet.header[label_column]!r} is empty in every row, so there is no class to "
-            "learn. Fill it, or list the classes in a classes.txt next to the table."
+            f"{sheet.path}: the column {shown(sheet.header[label_column])} is empty in every row, so there is no class "
+            "to learn. Fill it, or list the classes in a classes.txt next to the table."
         )
     renumbered = np.empty(len(order), dtype=np.int32)
     renumbered[[column_of[name] for name in order]] = np.arange(len(order), dtype=np.int32)
@@ -87,5 +88,5 @@ def _names(sheet: Sheet, number: int, cell: Cell, separator: Separator) -> list[
             raise DataError(f"{sheet.at(number)}: {error}") from error
     values = cell if isinstance(cell, list) else [cell]
     if not all(isinstance(value, str | int) for value in values):
-        raise DataError(f"{sheet.at(number)}: labels must be names, found {str(cell)[:80]}. Write a list of strings.")
+        raise DataError(f"{sheet.at(number)}: labels must be names, found {shown(cell)}. Write a list of strings.")
     return [str(value) for value in values if value != ""]

@@ -1,6 +1,7 @@
 """A sheet: rows and columns with a header, whatever file they come from, and the rows collected from it."""
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,26 @@ from typing import TypeAlias, TypedDict
 from tagloom.data.parsing.image_paths import checked_path
 from tagloom.data.parsing.pairs import PairRows
 from tagloom.errors import DataError
+from tagloom.wording import shown
 
-Cell: TypeAlias = "str | int | float | bool | list[object] | None"
+Cell: TypeAlias = "str | int | float | bool | list[object] | UnreadCell | None"
+
+
+@dataclass(frozen=True)
+class UnreadCell:
+    """A cell that was not read, because neither a path nor a label can be of its type, such as a picture's bytes."""
+
+    kind: str
+
+    def __repr__(self) -> str:
+        return self.kind
+
+
+class SparseCells(dict[int, Cell]):
+    """The cells of a row by column. A column that the row lacks has the cell None."""
+
+    def __missing__(self, column: int) -> Cell:
+        return None
 
 
 class SheetOptions(TypedDict, total=False):
@@ -34,17 +53,25 @@ class Sheet:
     """Named columns, and rows that can be read more than once.
 
     `rows` yields each row's number, by which messages name it (`line 7`, `row 7`: `unit` and the number), and its
-    cells, one for each column of the header.
+    cells, one for each column of the header, or if the sheet is `sparse`, only those that the row has.
     """
 
     path: Path
     header: Sequence[str]
-    rows: Callable[[], Iterator[tuple[int, Sequence[Cell]]]]
+    rows: Callable[[], Iterator[tuple[int, Sequence[Cell] | SparseCells]]]
     unit: str = "line"
+    sparse: bool = False
 
     def at(self, number: int) -> str:
         """Say where a row is, to begin a message."""
         return f"{self.path}, {self.unit} {number}"
+
+
+def check_header(header: Sequence[str], where: str) -> None:
+    """Refuse a header in which two columns have the same name; `where` begins the message."""
+    if len(set(header)) != len(header):
+        twice = next(name for name, times in Counter(header).items() if times > 1)
+        raise DataError(f"{where}: two columns are called {shown(twice)}. Rename one.")
 
 
 class CollectedRows:
@@ -69,8 +96,8 @@ class CollectedRows:
             self._numbers.append(number)
         elif (self.positive.row(earlier), self.exceptions.row(earlier)) != (set(positive), set(exceptions)):
             raise DataError(
-                f"{self._sheet.at(number)}: image {path!r} is already on {self._sheet.unit} {self._numbers[earlier]}, "
-                "with other labels. Put all labels of an image into one row."
+                f"{self._sheet.at(number)}: image {shown(path)} is already on {self._sheet.unit} "
+                f"{self._numbers[earlier]}, with other labels. Put all labels of an image into one row."
             )
         else:
             self.repeated += 1

@@ -15,7 +15,7 @@ from tagloom.data.parsing.label_column import read_label_column
 from tagloom.data.parsing.sheet import Sheet, SheetOptions
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
-from tagloom.wording import listed
+from tagloom.wording import listed, shown
 
 IMAGE_COLUMNS = (
     *("image", "file_name", "filename", "image_path", "image_file", "image_name", "path", "file_path", "filepath"),
@@ -40,7 +40,7 @@ def read_sheet(sheet: Sheet, classes: Sequence[str] | None, **options: Unpack[Sh
     separator = next((known for known in SEPARATORS if known == asked), None)
     if asked is not None and separator is None:
         known = ", ".join(map(repr, SEPARATORS))
-        raise DataError(f"{sheet.path}: labels cannot be separated by {asked!r}. Known separators: {known}")
+        raise DataError(f"{sheet.path}: labels cannot be separated by {shown(asked)}. Known separators: {known}")
     image_column = _image_column(sheet, options.get("image_column"))
     images = options.get("images")
     root = sheet.path.parent if images is None else Path(images)
@@ -65,7 +65,7 @@ def _label_column(sheet: Sheet, chosen: str | None, image_column: int, given: Gi
     found = next((plain.index(name) for name in LABEL_COLUMNS if name in plain), None)
     if found is None and len(sheet.header) < 2:
         raise DataError(
-            f"{sheet.path}: found only the column {sheet.header[0]!r}. Besides the images, a table needs a column "
+            f"{sheet.path}: found only the column {shown(sheet.header[0])}. Besides the images, a table needs a column "
             "'labels', or one column per class with 1, 0, -1 or nothing."
         )
     # A class may be called "tag": if every known class has a column, the columns are classes.
@@ -74,7 +74,7 @@ def _label_column(sheet: Sheet, chosen: str | None, image_column: int, given: Gi
 
 def _named_column(sheet: Sheet, name: str) -> int:
     if name not in sheet.header:
-        raise DataError(f"{sheet.path}: no column {name!r}. Columns: {listed(map(repr, sheet.header))}")
+        raise DataError(f"{sheet.path}: no column {shown(name)}. Columns: {listed(map(shown, sheet.header))}")
     return sheet.header.index(name)
 
 

@@ -76,7 +76,7 @@ def extract_features(
         reading: Called with files read and files to read, while they are looked up in the cache.
         progress: Called with images done and images to do, while the backbone runs.
     """
-    keys, unreadable = _content_keys(paths, reading)
+    keys, unreadable = _content_keys(paths, stop, reading)
     check(sorted(unreadable.items()))
     name = extractor_key(network, preprocess, view)
     cache = FeatureCache(cache_folder / "features" / name)
@@ -110,7 +110,9 @@ def extractor_key(network: TaggerNetwork, preprocess: Preprocess, view: View) ->
     return digest.hexdigest()
 
 
-def _content_keys(paths: Sequence[Path], reading: Progress) -> tuple[list[str | None], dict[int, ImageError]]:
+def _content_keys(
+    paths: Sequence[Path], stop: StopRequest, reading: Progress
+) -> tuple[list[str | None], dict[int, ImageError]]:
     """Hash every file; a file that is missing has the key None and an error, by row."""
 
     def key(path: Path) -> str | ImageError:
@@ -122,6 +124,7 @@ def _content_keys(paths: Sequence[Path], reading: Progress) -> tuple[list[str | 
     results: list[str | ImageError] = []
     with ThreadPoolExecutor(usable_cores() * 2) as pool:
         for result in pool.map(key, paths):
+            stop.leave_if_requested()
             results.append(result)
             reading(len(results), len(paths))
     keys = [None if isinstance(result, ImageError) else result for result in results]
