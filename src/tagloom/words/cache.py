@@ -93,10 +93,12 @@ class VectorCache:
 
 def _read(path: Path) -> dict[str, NDArray[np.float32]]:
     """Read a file of vectors; remove it and give nothing if it is damaged."""
+    unchecked = _WITHOUT_CHECKSUM.fullmatch(path.name)
     try:
-        if _WITHOUT_CHECKSUM.fullmatch(path.name) or is_intact(path):
+        if unchecked or is_intact(path):
             labels, vectors = read_vectors(path)
-            if np.isfinite(vectors).all() and vectors.any(axis=1).all():
+            # No encoded label is zero, but what a power cut leaves behind is.
+            if not unchecked or (np.isfinite(vectors).all() and vectors.any(axis=1).all()):
                 return dict(zip(labels, vectors, strict=True))
     except OSError:
         return {}  # it was removed, or may not be read: that is no damage

@@ -98,7 +98,9 @@ def _record(path: Path) -> TensorRecord:
         try:
             read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
             shape, by_columns, dtype = read[np.lib.format.read_magic(file)](file)
-        except (ValueError, EOFError, KeyError, TypeError, SyntaxError, RecursionError) as error:
+        except OSError:
+            raise
+        except Exception as error:  # headers are Python literals, whose parser may raise anything
             raise DamagedShard("the header of an array cannot be read") from error
         record = TensorRecord(dtype, shape, file.tell())
     if by_columns or dtype not in DTYPES or len(shape) < 1 or path.stat().st_size != _end(record):
