@@ -57,6 +57,14 @@ def test_entries_say_what_they_belong_to(root):
     assert sum(entry.bytes for entry in list_cache(root)) == sum((root / name).stat().st_size for name in files(root))
 
 
+def test_an_entry_was_used_when_its_folder_or_its_network_was(root):
+    make_old(root, 5)
+    for path in (root / "features" / KEY, root / "extractors" / f"{KEY}-0123abcd.onnx"):
+        os.utime(path)
+    fresh = {(entry.kind, entry.path.name) for entry in list_cache(root) if time.time() - entry.used < DAY}
+    assert fresh == {("features", KEY), ("extractors", KEY)}
+
+
 def test_no_cache_has_no_entries(tmp_path):
     assert list_cache(tmp_path / "nothing") == []
     assert clear_cache([]).bytes == 0

@@ -5,6 +5,7 @@ them. Everything else is left alone, even in a cache folder.
 """
 
 import re
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ class CacheEntry:
 
     Attributes:
         kind: "features", "extractors" or "words".
-        path: Its folder; that of the first file for an exported network.
+        path: Its folder; for an exported network, the part that the names of its files share.
         about: What it belongs to.
         files: All its files.
         bytes: Their size.
@@ -90,7 +91,7 @@ def _folders(root: Path, kind: str) -> Iterator[CacheEntry]:
     for folder in _listed(root / kind):
         ours = _NAME.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink()
         if ours and (files := _ours(folder, kind)):
-            yield _entry(kind, folder, files, folder, read_meta(folder / META_FILE))
+            yield _entry(kind, folder, files, [folder], read_meta(folder / META_FILE))
 
 
 def _exported(root: Path) -> Iterator[CacheEntry]:
@@ -100,14 +101,13 @@ def _exported(root: Path) -> Iterator[CacheEntry]:
     for path in _ours(folder, EXTRACTORS):
         by_name.setdefault(path.name[:32], []).append(path)
     for name, files in by_name.items():
-        yield _entry(EXTRACTORS, folder / name, files, files[-1], read_meta(folder / f"{name}.json"))
+        yield _entry(EXTRACTORS, folder / name, files, files, read_meta(folder / f"{name}.json"))
 
 
-def _entry(kind: str, path: Path, files: list[Path], used: Path, meta: dict[str, Any]) -> CacheEntry:
-    newest = 0.0
-    with suppress(OSError):
-        newest = used.stat().st_mtime
-    return CacheEntry(kind, path, _about(meta), tuple(files), sum(map(_size, files)), newest)
+def _entry(kind: str, path: Path, files: list[Path], touched: list[Path], meta: dict[str, Any]) -> CacheEntry:
+    """Make an entry that was last used when one of the paths was last touched."""
+    used = max(map(_changed, touched))
+    return CacheEntry(kind, path, _about(meta), tuple(files), sum(map(_size, files)), used)
 
 
 def _about(meta: dict[str, Any]) -> str:
@@ -141,6 +141,13 @@ def _size(path: Path) -> int:
         return path.lstat().st_size
     except OSError:
         return 0
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return time.time()  # it has just been removed
 
 
 def _remove(path: Path) -> bool:

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from tagloom.cache_folder import is_intact, read_meta
+from tagloom.words import encode_labels
 from tagloom.words.cache import VectorCache
+from tagloom.words.sources import WordSource
 from tagloom.words.vector_files import LabelVectors, write_vectors
 
 VECTORS = np.random.default_rng(0).standard_normal((2, 6)).astype(np.float32)
@@ -58,3 +60,15 @@ def test_vectors_of_different_lengths_are_not_mixed(cache):
     VectorCache.add(cache, ["sofa"], np.ones((1, 3), np.float32))
     assert cache.find(["dog", "sofa"]) == {}
     assert set(cache.find(["dog", "cat"])) == {"dog", "cat"}
+
+
+def test_a_source_whose_vectors_have_another_length_now_is_encoded_again(tmp_path, monkeypatch):
+    sizes = iter([4, 6, 6])
+
+    def opened(name: str) -> WordSource:
+        return WordSource(name, lambda labels: np.ones((len(labels), next(sizes)), np.float32))
+
+    monkeypatch.setattr("tagloom.words.open_source", opened)
+    assert encode_labels(["dog"], "owner/name", cache_folder=tmp_path).shape == (1, 4)
+    assert encode_labels(["dog", "cat"], "owner/name", cache_folder=tmp_path).shape == (2, 6)
+    assert next(sizes, None) is None

@@ -28,7 +28,7 @@ Folder = Annotated[
 ]
 DAY = 24 * 3600
 SHOWN = 12
-NAMES = {FEATURES: "features of images", EXTRACTORS: "exported backbones", WORDS: "word vectors"}
+WHAT = {FEATURES: "features of images", EXTRACTORS: "exported backbones", WORDS: "word vectors"}
 
 
 @cache.callback()
@@ -48,11 +48,13 @@ def show(context: typer.Context, cache_folder: Folder = None) -> None:
     for kind in KINDS:
         chosen = [entry for entry in entries if entry.kind == kind]
         for entry in chosen[:SHOWN]:
-            table.add_row(NAMES[kind], as_text(entry.about), size_text(entry.bytes), age_text(now - entry.used))
+            table.add_row(kind, as_text(entry.about), size_text(entry.bytes), age_text(now - entry.used))
         if rest := and_more(chosen, SHOWN).strip():
-            table.add_row(NAMES[kind], rest, size_text(total(chosen[SHOWN:])), "")
+            table.add_row(kind, rest, size_text(total(chosen[SHOWN:])), "")
         if chosen:
-            table.add_row(f"[bold]{NAMES[kind]}", "[bold]all", f"[bold]{size_text(total(chosen))}", end_section=True)
+            table.add_row(
+                f"[bold]{kind}", f"[bold]all {WHAT[kind]}", f"[bold]{size_text(total(chosen))}", end_section=True
+            )
     open_console().print(table)
     _say(f"It is in {root}. Remove what you no longer use with: tagloom cache clear --keep-days 30")
 
@@ -62,7 +64,8 @@ def clear(
     context: typer.Context,
     cache_folder: Folder = None,
     kind: Annotated[
-        list[str] | None, typer.Option(help=f"Clear only this kind: {', '.join(KINDS)}. Repeatable.")
+        list[str] | None,
+        typer.Option(help="Clear only features (of images), extractors (exported backbones) or words. Repeatable."),
     ] = None,
     keep_days: Annotated[float, typer.Option(help="Keep what was used in the last N days.", min=0)] = 0.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
@@ -83,7 +86,7 @@ def clear(
         if entry.kind in (kind or KINDS) and (not keep_days or now - entry.used > keep_days * DAY)
     ]
     sizes = {name: total(entry for entry in chosen if entry.kind == name) for name in KINDS}
-    parts = "".join(f"\n  {NAMES[name]}: {size_text(size)}" for name, size in sizes.items() if size)
+    parts = "".join(f"\n  {WHAT[name]}: {size_text(size)}" for name, size in sizes.items() if size)
     if dry_run:
         _say(f"{root}: {size_text(total(chosen))} would be removed.{parts}")
         return

@@ -219,7 +219,7 @@ def test_a_damaged_shard_is_dropped_with_a_note_and_the_others_are_used(tmp_path
     cache = FeatureCache(tmp_path, note=notes.append)
     assert cache.missing("abcdefghi") == list(lost)
     assert len(notes) == 1
-    assert notes[0].startswith(f"{tmp_path}: 1 damaged shards were dropped ({first.name}: ")
+    assert notes[0].startswith(f"{tmp_path}: a damaged shard was dropped ({first.name}: ")
     assert not first.exists()
     cache.add(lost, [np.stack([held[key][number] for key in lost]) for number in range(2)])
     assert_view(FeatureCache(tmp_path, note=pytest.fail), held, "abcdefghi", list(range(9)))

@@ -110,10 +110,9 @@ class FeatureCache:
                 self._check(self._shards[path])
             self._forget(unopened - set(self._open))
         if self._damage:
-            self._note(
-                f"{self.folder}: {len(self._damage)} damaged shards were dropped ({self._damage[0]}); their images are "
-                "extracted again."
-            )
+            count = len(self._damage)
+            which = "a damaged shard was" if count == 1 else f"{count} damaged shards were"
+            self._note(f"{self.folder}: {which} dropped ({self._damage[0]}). The images in it are extracted again.")
             self._damage.clear()
         return [key for key in keys if key not in self._found]
 
