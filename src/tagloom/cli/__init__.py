@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from tagloom import __version__
+from tagloom.cli.cache import cache
 from tagloom.cli.check import check
 from tagloom.cli.compare import compare
 from tagloom.cli.demo import demo
@@ -32,7 +33,7 @@ from tagloom.terminal import warn
 VERBS = {
     "Use a tagger": (predict, evaluate, export),
     "Train a tagger": (check, train, distill, recipes),
-    "Look closer": (compare, hard, explain, partition, heads),
+    "Look closer": (compare, hard, explain, partition, heads, cache),
     "Try it out": (demo, scenes),
 }
 

@@ -47,6 +47,9 @@ def encode_labels(labels: Sequence[str], source: str, *, cache_folder: Path | No
     missing = [text for text in dict.fromkeys(texts) if text not in known]
     if missing:
         fresh = _scaled(opened.encode(missing), missing, source)
+        if any(row.shape != fresh.shape[1:] for row in known.values()):  # a model that changed under its name
+            known, missing = {}, list(dict.fromkeys(texts))
+            fresh = _scaled(opened.encode(missing), missing, source)
         known |= dict(zip(missing, fresh, strict=True))
         if cache is not None:
             cache.add(missing, fresh)

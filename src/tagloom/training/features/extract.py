@@ -4,32 +4,35 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tagloom.cache_folder import EXTRACTORS, FEATURES
 from tagloom.cores import usable_cores
 from tagloom.data.images import content_hash
 from tagloom.data.reading import PictureBatch, work_on_pictures
-from tagloom.errors import ImageError, TaggerError, TagloomError
+from tagloom.errors import ImageError
 from tagloom.models.network import Summariser, TaggerNetwork
-from tagloom.models.onnx_export import export_onnx
 from tagloom.progress import Progress, no_progress
 from tagloom.recipe.pictures import Preprocess
 from tagloom.tagger.onnx_runner import OnnxNetwork
-from tagloom.training.features.cache import CachedFeatures, FeatureCache
+from tagloom.training.features.cache import CachedFeatures, FeatureCache, as_stored
+from tagloom.training.features.exported import open_exported
 from tagloom.training.features.views import PLAIN, View
 from tagloom.training.signals import StopRequest
 
 SHARD_IMAGES = 1024
+SHARD_BYTES = 256 << 20  # what is held in memory before a shard is written
+ATTEMPTS = 3
 BATCH_IMAGES = 32
 CORE_IMAGES = 8  # where each core has its own batch: as fast as more, and it bounds memory on many cores
 Extract = Callable[[NDArray[np.uint8]], list[NDArray[np.float32]]]
+Note = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ def extract_features(
     check: Callable[[list[tuple[int, ImageError]]], None] = lambda broken: None,
     reading: Progress = no_progress,
     progress: Progress = no_progress,
+    note: Note = lambda text: None,
 ) -> Extraction:
     """Give the summaries of images, computing only those that the cache does not hold.
 
@@ -75,26 +79,33 @@ def extract_features(
         check: Called with the unreadable images, first with the missing files and again at the end; may raise.
         reading: Called with files read and files to read, while they are looked up in the cache.
         progress: Called with images done and images to do, while the backbone runs.
+        note: Called with a sentence about damage in the cache, which is repaired by computing again.
     """
     keys, unreadable = _content_keys(paths, stop, reading)
     check(sorted(unreadable.items()))
-    name = extractor_key(network, preprocess, view)
-    cache = FeatureCache(cache_folder / "features" / name)
+    about = {"backbone": network.backbone.name, "size": preprocess.size}
+    folder = cache_folder / FEATURES / extractor_key(network, preprocess, view)
+    cache = FeatureCache(folder, {**about, "summary": network.head.summary, "view": str(view)}, note)
     path_of = {key: path for key, path in zip(keys, paths, strict=True) if key is not None}
-    todo = cache.missing(list(path_of))
     broken: dict[str, ImageError] = {}
-    if todo:
+    run: Extract | None = None
+    computed = 0
+    for _ in range(ATTEMPTS):  # more than one only if somebody clears the cache at the same time
+        todo = [key for key in cache.missing(path_of, stop.leave_if_requested) if key not in broken]
+        if not todo:
+            break
         # Views differ in the pictures only, so all share one exported network.
-        exported = cache_folder / "extractors" / f"{extractor_key(network, preprocess, PLAIN)}.onnx"
-        run = _extractor(network, preprocess, exported, device)
-        broken = _fill(cache, run, todo, path_of, preprocess, view=view, stop=stop, progress=progress)
-        for row, key in enumerate(keys):
-            if key in broken:  # of identical files only one was read, but all are named
-                unreadable[row] = ImageError(str(paths[row]), broken[key].reason, broken[key].finding)
+        run = run or _extractor(network, preprocess, cache_folder / EXTRACTORS, about, device, note)
+        unread = _fill(cache, run, todo, path_of, preprocess, view=view, stop=stop, progress=progress)
+        broken |= unread
+        computed += len(todo) - len(unread)
+    for row, key in enumerate(keys):
+        if key in broken:  # of identical files only one was read, but all are named
+            unreadable[row] = ImageError(str(paths[row]), broken[key].reason, broken[key].finding)
     check(sorted(unreadable.items()))
     rows = np.array([row for row in range(len(paths)) if row not in unreadable], np.int64)
     features = cache.view([cast(str, keys[row]) for row in rows])
-    return Extraction(rows, features, sorted(unreadable.items()), computed=len(todo) - len(broken))
+    return Extraction(rows, features, sorted(unreadable.items()), computed)
 
 
 def extractor_key(network: TaggerNetwork, preprocess: Preprocess, view: View) -> str:
@@ -131,19 +142,24 @@ def _content_keys(
     return keys, {row: result for row, result in enumerate(results) if isinstance(result, ImageError)}
 
 
-def _extractor(network: TaggerNetwork, preprocess: Preprocess, exported: Path, device: torch.device) -> Extract:
+def _extractor(
+    network: TaggerNetwork,
+    preprocess: Preprocess,
+    exported: Path,
+    about: dict[str, Any],
+    device: torch.device,
+    note: Note = lambda text: None,
+) -> Extract:
     """Make the function that runs the backbone: ONNX Runtime on CPUs, torch elsewhere and for what has no ONNX form.
 
     The ONNX network uses one core per call, so that `_summaries` can call it on all cores at once.
     """
     summariser = Summariser(network).eval()
     if device.type == "cpu":
-        if exported.is_file():
-            with suppress(TaggerError):
-                return OnnxNetwork(exported, threads=1)
-        with suppress(TaggerError):
-            _export(summariser, exported, preprocess.size)
-            return OnnxNetwork(exported, threads=1)
+        key = extractor_key(network, preprocess, PLAIN)
+        found = open_exported(summariser, exported, key, size=preprocess.size, about=about, note=note)
+        if found is not None:
+            return found
     summariser.to(device)
 
     @torch.inference_mode()
@@ -151,17 +167,6 @@ def _extractor(network: TaggerNetwork, preprocess: Preprocess, exported: Path, d
         return [value.float().cpu().numpy() for value in summariser(torch.from_numpy(pictures).to(device))]
 
     return run
-
-
-def _export(summariser: Summariser, path: Path, size: int) -> None:
-    """Write the exported network to the cache, where other runs find it."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        export_onnx(summariser, path, size=size)
-    except OSError as error:
-        raise TagloomError(
-            f"{path.parent}: cannot be written ({error}). Free some space, or name another folder with --cache."
-        ) from error
 
 
 def _fill(
@@ -182,24 +187,27 @@ def _fill(
     """
     broken: dict[str, ImageError] = {}
     done: list[str] = []
-    summaries: list[list[NDArray[np.float32]]] = []
+    summaries: list[list[NDArray[np.floating]]] = []
+    held = 0
 
     def flush() -> None:
         if done:
-            cache.add(done, [np.concatenate(tensors) for tensors in zip(*summaries, strict=True)])
+            cache.add(done, *summaries)
             done.clear()
             summaries.clear()
 
     finished = 0
     for batch, summary in _summaries(run, todo, path_of, preprocess, view):
         if batch.indices:
-            summaries.append(summary)
+            summaries.append([as_stored(tensor) for tensor in summary])
+            held += sum(tensor.nbytes for tensor in summaries[-1])
             done.extend(todo[index] for index in batch.indices)
         broken.update((todo[index], error) for index, error in batch.errors)
         finished += len(batch.indices) + len(batch.errors)
         progress(finished, len(todo))
-        if len(done) >= SHARD_IMAGES or stop.requested:
+        if len(done) >= SHARD_IMAGES or held >= SHARD_BYTES or stop.requested:
             flush()
+            held = 0
         stop.leave_if_requested()
     flush()
     return broken

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.markup import escape
 
 from tagloom.cores import usable_cores
 from tagloom.data.reading import check_broken, read_pictures
@@ -149,11 +150,17 @@ def _extract(
         check=lambda errors: check_broken(errors, len(table), allowed, table.source, ALLOW_MORE),
         reading=context.progress(f"reading {what}"),
         progress=context.progress(label),
+        note=lambda text: _note_damage(text, context),
     )
     context.log.event("features", part=what, images=len(found.rows), computed=found.computed, view=str(view))
     if not found.computed:
         context.log.say(f"[dim]{label}: all {len(found.rows)} from the cache[/]")
     return found
+
+
+def _note_damage(text: str, context: RunContext) -> None:
+    context.log.event("cache", note=text)
+    context.log.say(f"[yellow]{escape(text)}[/]")
 
 
 def _readable(table: LabelTable, what: str, recipe: Recipe, context: RunContext) -> tuple[Rows, list[ImageError]]:
