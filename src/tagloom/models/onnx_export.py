@@ -86,7 +86,7 @@ def _write(network: nn.Module, path: Path, size: int, words: WordInput | None) -
 
 def _compare(network: nn.Module, path: Path, size: int, words: WordInput | None) -> float:
     """Run both on random pictures, and words, at several batch sizes and give the largest relative difference."""
-    exported = OnnxNetwork(path)
+    exported = OnnxNetwork(path, ours=True)
     pictures = np.random.default_rng(0).integers(0, 256, (max(CHECKED_BATCHES), size, size, 3), dtype=np.uint8)
     differences = []
     for batch in CHECKED_BATCHES:

@@ -24,6 +24,7 @@ from tagloom.words.vector_files import LabelVectors, read_vectors
 
 SAME_VECTOR = 1e-3  # the most by which two encodings of a label by the same source may differ
 MAX_QUERIES = 4096  # at once
+MAX_WORD_VALUES = 2**27  # 512 MiB of float32 for the words of all queries
 MAX_TOKENS = 16_384  # pictures x queries at once: with feed-forward layers of 2,048 values, 128 MB of float32
 
 
@@ -162,6 +163,11 @@ def with_queries(network: WordNetwork, chunks: Sequence[WordQueries]) -> Picture
 def _laid_out(
     vectors: NDArray[np.float32], columns: NDArray[np.int64], queries: int, group_size: int
 ) -> NDArray[np.float32]:
+    if queries * group_size * vectors.shape[1] > MAX_WORD_VALUES:
+        raise TaggerError(
+            f"words: {queries} queries of {group_size} words of {vectors.shape[1]} values each are more than Tagloom "
+            f"keeps in memory ({MAX_WORD_VALUES} values). No training writes such a tagger."
+        )
     words = np.zeros((queries * group_size, vectors.shape[1]), np.float32)
     words[columns] = vectors
     return words.reshape(queries, group_size, vectors.shape[1])

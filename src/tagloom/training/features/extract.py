@@ -137,10 +137,10 @@ def _extractor(network: TaggerNetwork, preprocess: Preprocess, exported: Path, d
     if device.type == "cpu":
         if exported.is_file():
             with suppress(TaggerError):
-                return OnnxNetwork(exported, threads=1)
+                return OnnxNetwork(exported, threads=1, ours=True)
         with suppress(TaggerError):
             _export(summariser, exported, preprocess.size)
-            return OnnxNetwork(exported, threads=1)
+            return OnnxNetwork(exported, threads=1, ours=True)
     summariser.to(device)
 
     @torch.inference_mode()
