@@ -1,15 +1,18 @@
 """Where a backbone's weights come from: the bundled package, the hub, or a file. Nothing here unpickles objects."""
 
+import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from tagloom.errors import TaggerError
-from tagloom.wording import first_line
+from tagloom.wording import first_line, shown
 
 BUNDLED_BACKBONE = "tf_efficientnet_lite0"
+MAX_COMPUTED_VALUES = 2**26  # 512 MiB of int64
 _WRAPPERS = ("state_dict_ema", "state_dict", "model_ema", "model")  # how training scripts nest what they save
 _PREFIXES = re.compile(r"^(module\.|_orig_mod\.)+")  # what data-parallel and compiled networks put before names
 
@@ -66,6 +69,35 @@ def load_file(net: nn.Module, path: Path) -> None:
             f"the backbone wants {tuple(wanted[wrong[0]].shape)}. Check the backbone's name and the image size."
         )
     net.load_state_dict({name: found.get(name, value) for name, value in wanted.items()})
+
+
+def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Read the shapes of all tensors from the header of a .safetensors file, and none of their values."""
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as file:
+        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118, it is not a dict
+
+
+def check_fits(network: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse a network, on the meta device, whose tensors are not exactly those of a file.
+
+    What a network computes for itself when it is built, such as the distances between all pairs of patches, is in no
+    file; there may be only so much of it.
+    """
+    wanted = {name: tuple(value.shape) for name, value in network.state_dict().items()}
+    if absent := [name for name in wanted if name not in shapes]:
+        raise TaggerError(f"the file has no tensor {shown(absent[0])}, and {len(absent)} are missing in all.")
+    if strange := [name for name in shapes if name not in wanted]:
+        raise TaggerError(f"the file has a tensor {shown(strange[0])} that the network has no use for.")
+    if wrong := [name for name in wanted if wanted[name] != shapes[name]]:
+        raise TaggerError(
+            f"tensor {shown(wrong[0])} has shape {shapes[wrong[0]]} in the file and {wanted[wrong[0]]} in the network."
+        )
+    held = sum(math.prod(shape) for shape in wanted.values())
+    computed = sum(value.numel() for value in (*network.parameters(), *network.buffers())) - held
+    if computed > MAX_COMPUTED_VALUES:
+        raise TaggerError(f"the network needs {computed:,} values that are in no file; the most is {MAX_COMPUTED_VALUES:,}.")
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
