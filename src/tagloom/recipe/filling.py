@@ -30,7 +30,7 @@ def fill(kind: type[T], content: object, where: str) -> T:
     values = {}
     for name, value in content.items():
         if name not in names:
-            raise RecipeError(f"{where}: " + unknown_name("setting", str(name), names))
+            raise RecipeError(f"{where}: " + unknown_name("setting", shown(name).strip("'"), names))
         values[name] = _convert(hints[name], value, f"{where}: {name}")
     return kind(**values)
 
@@ -42,7 +42,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         return fill(hint, value, where)  # type: ignore[arg-type]
     if origin is Literal:
         if value not in get_args(hint):
-            given = value if isinstance(value, str) else shown(value)
+            given = shown(value).strip("'") if isinstance(value, str) else shown(value)
             raise RecipeError(f"{where}: " + unknown_name("value", given, [str(arg) for arg in get_args(hint)]))
         return value
     if origin in (Union, UnionType):
