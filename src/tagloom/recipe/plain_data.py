@@ -77,7 +77,5 @@ def _check(value: object, depth: int) -> None:
         raise _Odd(f"{value}; it must be a finite number.")
     elif isinstance(value, int) and abs(value) > MAX_WHOLE:
         raise _Odd(f"{shown(value)}; it must fit in 64 bits.")
-    elif isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
-        raise _Odd(f"{shown(value)}; it has characters that cannot be written (surrogates).")
     elif value is not None and not isinstance(value, int | float | str):
         raise _Odd(f"a {type(value).__name__}, {shown(value)}; write it as text, in quotes.")

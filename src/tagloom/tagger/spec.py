@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagloom.errors import RecipeError, TaggerError, TagloomError
-from tagloom.files import whole_file
+from tagloom.files import is_file, is_folder, whole_file
 from tagloom.recipe.filling import fill
 from tagloom.recipe.head_parts import nest_options
 from tagloom.recipe.names import Task
@@ -106,6 +106,9 @@ class TaggerSpec:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "head_options", nest_options(self.head, self.head_options))
+        unlearnt = self.data.get("classes_without_positive", [])
+        if not isinstance(unlearnt, list) or not all(isinstance(name, str) for name in unlearnt):
+            raise TaggerError(f"data: classes_without_positive is {shown(unlearnt)}; it must be a list of names.")
         if not self.classes or len(set(self.classes)) != len(self.classes):
             raise TaggerError("a tagger needs at least one class, and class names must differ.")
         if self.thresholds and len(self.thresholds) != len(self.classes):
@@ -136,9 +139,9 @@ def write_spec(spec: TaggerSpec, folder: Path) -> None:
 def read_spec(folder: Path) -> TaggerSpec:
     """Read `tagger.json`, trusting nothing in it."""
     path = folder / SPEC_FILE
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise TaggerError(f"{folder}: no such folder. Give the --out folder of a finished 'tagloom train'.")
-    if not path.is_file():
+    if not is_file(path):
         raise TaggerError(
             f"{folder}: has no {SPEC_FILE}, so it is not a finished tagger. "
             f"If its training was stopped, continue it with: tagloom train --resume --out {folder}"

@@ -1,12 +1,12 @@
 """A plan: a recipe plus its data. It is kept in the run's folder, so that resuming needs nothing else."""
 
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from tagloom.data.table import LabelTable
-from tagloom.errors import RecipeError, TagloomError, unknown_name
+from tagloom.errors import RecipeError, TagloomError
 from tagloom.files import whole_file
 from tagloom.losses import Loss, create_loss
 from tagloom.models.heads import check_head_options, needs_words
@@ -99,8 +99,8 @@ class RunPlan:
         path = folder / RUN_FILE
         try:
             content = read_json(path, MAX_PLAN_BYTES)
-            if isinstance(content, dict) and "table" in content:
-                raise RecipeError(f"{path}: " + unknown_name("setting", "table", content.keys() - {"table"}))
+            if isinstance(content, dict):  # what else is in the file is not about the plan
+                content = {name: content[name] for name in _WRITTEN if name in content}
             plan = fill(RunPlan, content, str(path))
             if not all(isinstance(value, str) for value in plan.data_options.values()):
                 raise RecipeError(f"{path}: data_options: expected text, found {shown(plan.data_options)}.")
@@ -109,6 +109,9 @@ class RunPlan:
                 f"{folder}: holds no run that could be resumed ({error}). Start it without --resume."
             ) from error
         return plan
+
+
+_WRITTEN = [entry.name for entry in fields(RunPlan) if entry.name != "table"]
 
 
 def check_options(recipe: Recipe) -> Loss:
