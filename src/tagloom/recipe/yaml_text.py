@@ -39,10 +39,10 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-def _number(construct: Callable[[_StrictLoader, yaml.Node], Any]) -> Callable[[_StrictLoader, yaml.Node], Any]:
-    """Refuse numbers of very many digits: in base 16 and 60 they take time that grows with the square of their length."""
+def _number(construct: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Refuse numbers of very many digits: reading one in base 60 takes time that grows with the square of its length."""
 
-    def checked(loader: _StrictLoader, node: yaml.Node) -> Any:
+    def checked(loader: _StrictLoader, node: yaml.ScalarNode) -> Any:
         if len(node.value) > MAX_NUMBER_CHARACTERS:
             raise ValueError(f"a number of {len(node.value)} digits")
         return construct(loader, node)

@@ -48,7 +48,9 @@ def _metrics(spec: TaggerSpec) -> str:
     rows = []
     for part, figures in spec.metrics.items():
         if isinstance(figures, dict):
-            shown = [f"{name} {figures[name]:.2f}" for name in SHOWN_METRICS[spec.task] if _is_number(figures.get(name))]
+            shown = [
+                f"{name} {figures[name]:.2f}" for name in SHOWN_METRICS[spec.task] if _is_number(figures.get(name))
+            ]
             note = f" (its {_chosen_on_held_out(spec)} on these images)" if part == "held_aside" else ""
             rows.append(f"- {_in_words(part)}: {', '.join(shown)}{note}{_calibration_errors(figures)}")
     if not rows:

@@ -44,8 +44,8 @@ def check_onnx(path: Path) -> None:
         _check_model(Message(memoryview(content)))
     except _Refused as refused:
         raise TaggerError(
-            f"{path}: cannot be run: it {refused}, and no network that Tagloom exports does. Export it again, or delete "
-            "it to use torch."
+            f"{path}: cannot be run: it {refused}, and no network that Tagloom exports does. Export it again, or "
+            "delete it to use torch."
         ) from None
     except (OSError, ValueError) as error:
         raise TaggerError(

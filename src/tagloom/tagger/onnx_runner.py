@@ -28,8 +28,8 @@ class OnnxNetwork:
     Call it with pictures, uint8 (B, H, W, 3), and with words (K, g, d_w) if it has word queries. It returns the list of
     the network's outputs, float32, each with B rows.
 
-    A file that may come from a stranger is looked at before it is loaded (`onnx_check`), no part of it is computed while
-    it is loaded, and all such networks of a process share a limited amount of memory. Pictures that need more at once
+    A file that may come from a stranger is looked at before it is loaded (`onnx_check`), no part of it is computed
+    while it is loaded, and all such networks of a process share a limited amount of memory. Pictures that need more at once
     are run a few at a time.
 
     Args:
@@ -74,8 +74,8 @@ class OnnxNetwork:
                 self._most = len(pictures) // 2
         if self._most == 0:
             raise TaggerError(
-                f"{self._path}: needs more than {network_memory() / 2**30:g} GiB of memory for one picture. If you trust "
-                f"it, allow more: {MEMORY_VARIABLE}=8"
+                f"{self._path}: needs more than {network_memory() / 2**30:g} GiB of memory for one picture. If you "
+                f"trust it, allow more: {MEMORY_VARIABLE}=8"
             )
         parts = [self(pictures[: self._most], *given), self(pictures[self._most :], *given)]
         return [np.concatenate(outputs) for outputs in zip(*parts, strict=True)]

@@ -152,7 +152,9 @@ def read_spec(folder: Path) -> TaggerSpec:
         raise TaggerError(str(error)) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else None
-        raise TaggerError(f"{path}: has format {shown(found)}, but this Tagloom reads format {FORMAT}. Upgrade tagloom.")
+        raise TaggerError(
+            f"{path}: has format {shown(found)}, but this Tagloom reads format {FORMAT}. Upgrade tagloom."
+        )
     try:
         return fill(TaggerSpec, content, str(path))
     except TypeError as error:

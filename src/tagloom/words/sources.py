@@ -63,7 +63,9 @@ def is_vector_file(name: str) -> bool:
 
 def resolved_source(name: str) -> str:
     """Write a source so that it is found from any working directory."""
-    return str(Path(name).resolve()) if name and name not in PACKAGES and (is_file(Path(name)) or is_folder(Path(name))) else name
+    path = Path(name)
+    on_disk = bool(name) and name not in PACKAGES and (is_file(path) or is_folder(path))
+    return str(path.resolve()) if on_disk else name
 
 
 def _package(name: str) -> WordSource:
