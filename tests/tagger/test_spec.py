@@ -132,7 +132,7 @@ def test_words_that_no_memory_would_hold_are_refused(tmp_path, content, places, 
 def test_a_description_that_lacks_something_is_refused(tmp_path, content, name):
     del content[name]
     (tmp_path / SPEC_FILE).write_text(json.dumps(content))
-    with pytest.raises(TaggerError, match=f"lacks something that a tagger needs.*'{name}'"):
+    with pytest.raises(TaggerError, match=f"tagger.json: '{name}' is missing"):
         read_spec(tmp_path)
 
 

@@ -32,6 +32,10 @@ def fill(kind: type[T], content: object, where: str) -> T:
         if name not in names:
             raise RecipeError(f"{where}: " + unknown_name("setting", shown(name).strip("'"), names))
         values[name] = _convert(hints[name], value, f"{where}: {name}")
+    for entry in dataclasses.fields(kind):  # type: ignore[arg-type]
+        needed = entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING
+        if needed and entry.name not in values:
+            raise RecipeError(f"{where}: '{entry.name}' is missing.")
     return kind(**values)
 
 

@@ -40,7 +40,7 @@ class _StrictLoader(yaml.SafeLoader):
 
 
 def _number(construct: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Refuse numbers of very many digits: reading one in base 60 takes time that grows with the square of its length."""
+    """Refuse numbers of very many digits: reading one in base 60 takes time that grows with its length squared."""
 
     def checked(loader: _StrictLoader, node: yaml.ScalarNode) -> Any:
         if len(node.value) > MAX_NUMBER_CHARACTERS:

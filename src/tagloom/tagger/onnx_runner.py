@@ -29,8 +29,8 @@ class OnnxNetwork:
     the network's outputs, float32, each with B rows.
 
     A file that may come from a stranger is looked at before it is loaded (`onnx_check`), no part of it is computed
-    while it is loaded, and all such networks of a process share a limited amount of memory. Pictures that need more at once
-    are run a few at a time.
+    while it is loaded, and all such networks of a process share a limited amount of memory. Pictures that need more at
+    once are run a few at a time.
 
     Args:
         path: The ONNX file.

@@ -157,7 +157,5 @@ def read_spec(folder: Path) -> TaggerSpec:
         )
     try:
         return fill(TaggerSpec, content, str(path))
-    except TypeError as error:
-        raise TaggerError(f"{path}: lacks something that a tagger needs ({error}).") from error
     except TagloomError as error:
         raise TaggerError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error

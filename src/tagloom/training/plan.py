@@ -1,6 +1,7 @@
 """A plan: a recipe plus its data. It is kept in the run's folder, so that resuming needs nothing else."""
 
 import json
+import os
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,9 @@ class RunPlan:
             plan = fill(RunPlan, content, str(path))
             if not all(isinstance(value, str) for value in plan.data_options.values()):
                 raise RecipeError(f"{path}: data_options: expected text, found {shown(plan.data_options)}.")
-        except (RecipeError, TypeError) as error:  # TypeError: something that a plan needs is absent
+            if strange := [name for name in (plan.data, plan.val, plan.start) if name and not _is_path(name)]:
+                raise RecipeError(f"{path}: {shown(strange[0])} is no path.")
+        except RecipeError as error:
             raise TagloomError(
                 f"{folder}: holds no run that could be resumed ({error}). Start it without --resume."
             ) from error
@@ -134,6 +137,14 @@ def check_options(recipe: Recipe) -> Loss:
             "both to 0, or choose head 'ml-decoder-words'."
         )
     return loss
+
+
+def _is_path(name: str) -> bool:
+    """Whether a text can name a file at all."""
+    try:
+        return b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
 
 
 def _absolute(path: str) -> str:
