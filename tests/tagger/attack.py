@@ -22,7 +22,7 @@ import numpy as np
 from tagloom.errors import TagloomError
 
 sys.path.insert(0, str(Path(__file__).parent))
-from mutate import changed, damaged, hostile_json
+from mutate import changed, damaged, hostile_json, other_graph
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "format-1"
 PICTURE = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
@@ -99,7 +99,8 @@ def onnx(folder: Path) -> Round:
 
     def attack(rng: random.Random) -> None:
         with_words = rng.random() < 0.2
-        (folder / "model.onnx").write_bytes(damaged(rng, real if with_words else small))
+        content = real if with_words else small
+        (folder / "model.onnx").write_bytes(damaged(rng, content) if rng.random() < 0.5 else other_graph(rng, content))
         open_engine(folder, spec, "cpu").run(PICTURE[None], *([words] if with_words else []))
 
     return attack

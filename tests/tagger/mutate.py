@@ -102,3 +102,44 @@ def hostile_json(rng: random.Random, content: Any) -> bytes:
         content = changed(rng, content)
     text = json.dumps(content, ensure_ascii=rng.random() < 0.9).encode("utf-8", "replace")
     return damaged(rng, text) if rng.random() < 0.3 else text
+
+
+def other_graph(rng: random.Random, content: bytes) -> bytes:
+    """Change operators, attributes, numbers and connections of an ONNX file, which stays readable."""
+    import onnx
+
+    model = onnx.load_from_string(content)
+    graph = model.graph
+    operators = sorted({schema.name for schema in onnx.defs.get_all_schemas()})
+    sizes = (0, 1, -1, 2, 3, 64, 5000, 2**20, 2**31, 2**40, 2**62, -(2**63))
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        node = rng.choice(graph.node)
+        match rng.randrange(6):
+            case 0:
+                node.op_type = rng.choice(operators)
+            case 1:
+                node.input.append(
+                    rng.choice([entry for other in graph.node for entry in (*other.input, *other.output)])
+                )
+            case 2:
+                chosen = rng.choice(("axis", "axes", "to", "perm", "strides", "pads", "keepdims", "group", "dilations"))
+                value = rng.choice((rng.choice(sizes), [rng.choice(sizes) for _ in range(rng.randrange(5))] or [1]))
+                kept = [attribute for attribute in node.attribute if attribute.name != chosen]
+                del node.attribute[:]
+                node.attribute.extend([*kept, onnx.helper.make_attribute(chosen, value)])
+            case 3:
+                names = [tensor.name for tensor in graph.initializer if tensor.data_type == onnx.TensorProto.INT64]
+                values = [rng.choice(sizes) for _ in range(rng.randrange(1, 5))]
+                graph.initializer.append(
+                    onnx.helper.make_tensor(f"sizes{len(names)}", onnx.TensorProto.INT64, [len(values)], values)
+                )
+                made = rng.choice(("ConstantOfShape", "Expand", "Tile", "Reshape", "Resize", "Pad", "Range", "OneHot"))
+                before = [] if made == "ConstantOfShape" else [node.input[0]]
+                node.CopyFrom(onnx.helper.make_node(made, [*before, f"sizes{len(names)}"], list(node.output)))
+            case 4:
+                tensor = rng.choice(graph.initializer)
+                tensor.dims[:] = [rng.choice(sizes) for _ in range(rng.randrange(4))]
+            case _:
+                dimension = rng.choice(rng.choice((*graph.input, *graph.output)).type.tensor_type.shape.dim)
+                dimension.dim_value = rng.choice(sizes)
+    return bytes(model.SerializeToString())

@@ -8,21 +8,26 @@ use while it runs is limited where it is run.
 
 import math
 import mmap
+import re
 from pathlib import Path
 
 from tagloom.errors import TaggerError
+from tagloom.tagger.onnx_shapes import ShapeLimits
 from tagloom.tagger.protobuf import Message
-from tagloom.wording import first_line, shown
+from tagloom.wording import first_line, listed, shown
 
 MAX_BYTES = 2**31  # what Protocol Buffers can hold
-MAX_NODES = 50_000
-MAX_DIMENSIONS = 64
+MAX_NODES = 20_000
+MAX_DIMENSIONS = 64  # of a tensor in the file
 OWN_DOMAINS = ("", "ai.onnx")
+
+# What no tagger needs: lists of tensors, values that may be absent, and text.
+_FOREIGN = re.compile(r"Sequence|Optional|String|Regex|TfIdf|LabelEncoder")
 
 # Numbers of the fields in onnx.proto.
 _MODEL_GRAPH, _MODEL_TRAINING, _MODEL_FUNCTIONS = 7, 20, 25
 _GRAPH_NODES, _GRAPH_INITIALIZERS, _GRAPH_SPARSE = 1, 5, 15
-_NODE_OPERATOR, _NODE_ATTRIBUTES, _NODE_DOMAIN = 4, 5, 7
+_NODE_INPUTS, _NODE_OUTPUTS, _NODE_OPERATOR, _NODE_ATTRIBUTES, _NODE_DOMAIN = 1, 2, 4, 5, 7
 _ATTRIBUTE_TENSOR, _ATTRIBUTE_TENSORS = 5, 10
 _ATTRIBUTE_GRAPHS, _ATTRIBUTE_SPARSE = (6, 11), (22, 23)
 _TENSOR_DIMENSIONS, _TENSOR_TYPE, _TENSOR_NAME, _TENSOR_EXTERNAL, _TENSOR_LOCATION = 1, 2, 8, 13, 14
@@ -68,16 +73,21 @@ def _check_model(model: Message) -> None:
         raise _Refused(f"has {graph.count(_GRAPH_NODES):,} nodes (the most is {MAX_NODES:,})")
     if _GRAPH_SPARSE in graph:
         raise _Refused("holds sparse weights")
+    limits = ShapeLimits()
     for tensor in graph.messages(_GRAPH_INITIALIZERS):
-        _check_tensor(tensor)
+        dimensions = _check_tensor(tensor)
+        limits.add_tensor(tensor.text(_TENSOR_NAME), math.prod(dimensions), len(dimensions))
     for node in graph.messages(_GRAPH_NODES):
         _check_node(node)
+        operator, outputs = node.text(_NODE_OPERATOR), node.texts(_NODE_OUTPUTS)
+        if not limits.add_node(operator, node.texts(_NODE_INPUTS), outputs, node.size):
+            raise _Refused(f"could give {listed(map(shown, outputs), 1)} any number of dimensions ({shown(operator)})")
 
 
 def _check_node(node: Message) -> None:
     operator, domain = node.text(_NODE_OPERATOR), node.text(_NODE_DOMAIN)
-    if domain not in OWN_DOMAINS:
-        raise _Refused(f"uses {shown(operator)} of {shown(domain)}, which is not among ONNX's own operators")
+    if domain not in OWN_DOMAINS or _FOREIGN.search(operator):
+        raise _Refused(f"uses {shown(operator)} of {shown(domain)}, which is not among the operators of a network")
     for attribute in node.messages(_NODE_ATTRIBUTES):
         if any(field in attribute for field in _ATTRIBUTE_GRAPHS):
             raise _Refused(f"has a loop or a branch ({shown(operator)})")
@@ -88,7 +98,8 @@ def _check_node(node: Message) -> None:
             _check_tensor(value)
 
 
-def _check_tensor(tensor: Message) -> None:
+def _check_tensor(tensor: Message) -> list[int]:
+    """Refuse a tensor that the file does not hold, and give its dimensions."""
     name = shown(tensor.text(_TENSOR_NAME))
     if _TENSOR_EXTERNAL in tensor or any(tensor.numbers(_TENSOR_LOCATION)):
         raise _Refused(f"reads tensor {name} from another file")
@@ -100,3 +111,4 @@ def _check_tensor(tensor: Message) -> None:
     values = math.prod(dimensions)
     if values > tensor.size:  # every value takes at least a byte
         raise _Refused(f"claims {values:,} values for tensor {name} and has {tensor.size:,} bytes for them")
+    return dimensions

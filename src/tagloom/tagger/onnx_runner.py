@@ -49,7 +49,11 @@ class OnnxNetwork:
         switched_off = [] if ours else _limit(options)
         try:
             self._session: Any = onnxruntime.InferenceSession(
-                str(path), options, providers=["CPUExecutionProvider"], disabled_optimizers=switched_off
+                str(path),
+                options,
+                providers=["CPUExecutionProvider"],
+                disabled_optimizers=switched_off,
+                enable_fallback=0,
             )
         except Exception as error:  # onnxruntime has exceptions of its own
             raise TaggerError(f"{path}: {_CANNOT_RUN} ({first_line(error)}).") from error
