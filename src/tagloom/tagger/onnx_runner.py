@@ -16,7 +16,7 @@ from tagloom.wording import first_line, shown
 
 MEMORY_VARIABLE = "TAGLOOM_NETWORK_GIB"
 DEFAULT_MEMORY_GIB = 1.25
-STOP_SECONDS = 2.0  # how long Ctrl-C waits for the step that is running
+STOP_SECONDS = 5.0  # how long Ctrl-C waits for the step that is running
 
 _CANNOT_RUN = "cannot be run. Export it again, or delete it to use torch"
 _OUT_OF_MEMORY = ("Available memory of", "Failed to allocate memory", "bad allocation", "std::bad_alloc")
@@ -76,12 +76,13 @@ class OnnxNetwork:
                 return self._run(pictures, *given)
             except MemoryError:
                 self._most = len(pictures) // 2
-        if self._most == 0:
+        most = self._most  # running the first part may make it smaller
+        if most == 0:
             raise TaggerError(
                 f"{self._path}: needs more than {network_memory() / 2**30:g} GiB of memory for one picture. If you "
                 f"trust it, allow more: {MEMORY_VARIABLE}=8"
             )
-        parts = [self(pictures[: self._most], *given), self(pictures[self._most :], *given)]
+        parts = [self(pictures[:most], *given), self(pictures[most:], *given)]
         return [np.concatenate(outputs) for outputs in zip(*parts, strict=True)]
 
     def _run(self, *given: NDArray[np.generic]) -> list[NDArray[np.float32]]:
@@ -148,20 +149,22 @@ def _run_interruptibly(session: Any, feeds: dict[str, NDArray[np.generic]]) -> l
         return list(session.run(None, feeds))
     options = onnxruntime.RunOptions()
     outcome: list[Any] = []
+    finished = threading.Event()  # a thread whose join was interrupted counts as finished, even if it is not
 
     def run() -> None:
         try:
             outcome.append(session.run(None, feeds, options))
         except BaseException as error:  # noqa: BLE001, it is raised again in the main thread
             outcome.append(error)
+        finally:
+            finished.set()
 
-    thread = threading.Thread(target=run, name="tagloom-network", daemon=True)
-    thread.start()
+    threading.Thread(target=run, name="tagloom-network", daemon=True).start()
     try:
-        thread.join()
+        finished.wait()
     except BaseException:  # KeyboardInterrupt, or what a signal handler raises
         options.terminate = True
-        thread.join(STOP_SECONDS)
+        finished.wait(STOP_SECONDS)
         raise
     if isinstance(outcome[0], BaseException):
         raise outcome[0]
