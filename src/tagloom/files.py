@@ -1,4 +1,4 @@
-"""Writing files that are either complete or absent."""
+"""Writing files that are either complete or absent, and asking whether one exists."""
 
 import os
 import uuid
@@ -30,3 +30,19 @@ def _flush_to_disk(path: Path) -> None:
     """Wait until a file is on disk, so that a power cut after renaming cannot leave an empty file."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
+
+
+def is_file(path: Path) -> bool:
+    """Whether a path leads to a file; False, and no error, for a name that no file can have."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name of 300 characters, or one with a NUL
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a path leads to a folder; False, and no error, for a name that no folder can have."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False

@@ -230,13 +230,15 @@ def test_a_tagger_from_the_hub_is_fetched_without_anything_that_runs(monkeypatch
 
     asked = {}
 
-    def fetched(name, allow_patterns):
-        asked.update(name=name, patterns=allow_patterns)
+    def fetched(name, revision, allow_patterns):
+        asked.update(name=name, revision=revision, patterns=allow_patterns)
         return str(finished_run)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fetched)
     assert len(load("hf-hub:owner/name").classes) == 24
-    assert asked["name"] == "owner/name"
+    assert (asked["name"], asked["revision"]) == ("owner/name", None)
+    load("hf-hub:owner/name@0a1b2c3")
+    assert (asked["name"], asked["revision"]) == ("owner/name", "0a1b2c3")
     assert set(asked["patterns"]) == {"*.json", "*.safetensors", "*.onnx"}
 
 

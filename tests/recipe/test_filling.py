@@ -46,7 +46,9 @@ OUTERS = st.builds(
     kind=st.sampled_from(["left", "right"]),
     names=st.lists(st.text(max_size=5), max_size=3).map(tuple),
     inner=INNERS,
-    options=st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3),
+    options=st.dictionaries(
+        st.text(max_size=5), st.integers(-(2**63) + 1, 2**63 - 1) | st.text(max_size=5), max_size=3
+    ),
 )
 
 

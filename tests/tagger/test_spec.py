@@ -87,11 +87,12 @@ def test_a_training_that_was_not_finished_says_how_to_go_on(tmp_path):
         ({"thresholds": [0.5]}, "1 thresholds do not fit 3 classes"),
         ({"thresholds": [0.5, 0.5, 1.5]}, "between 0 and 1"),
         ({"thresholds": [0.5, 0.5, -0.1]}, "between 0 and 1"),
-        ({"thresholds": [0.5, 0.5, float("nan")]}, "between 0 and 1"),
+        ({"thresholds": [0.5, 0.5, float("nan")]}, "is nan; it must be a finite number"),
         ({"thresholds": [0.5, 0.5, "0.5"]}, "expected a number"),
         ({"calibration": {"scales": [1.0], "offsets": [0.0]}}, "1 scales do not fit 3 classes"),
         ({"calibration": {"scale": -1.0}}, "scales must lie between"),
-        ({"calibration": {"offset": float("nan")}}, "offsets must lie between"),
+        ({"calibration": {"offset": float("nan")}}, "is nan; it must be a finite number"),
+        ({"calibration": {"offset": 1e5}}, "offsets must lie between"),
         ({"calibration": {"scale": "1"}}, "expected a number"),
         ({"calibration": {"slope": 1.0}}, "unknown setting 'slope'"),
         ({"activation": "softmax"}, "with a softmax all classes must share one scale"),
@@ -131,7 +132,7 @@ def test_words_that_no_memory_would_hold_are_refused(tmp_path, content, places, 
 def test_a_description_that_lacks_something_is_refused(tmp_path, content, name):
     del content[name]
     (tmp_path / SPEC_FILE).write_text(json.dumps(content))
-    with pytest.raises(TaggerError, match=f"lacks something that a tagger needs.*'{name}'"):
+    with pytest.raises(TaggerError, match=f"tagger.json: '{name}' is missing"):
         read_spec(tmp_path)
 
 

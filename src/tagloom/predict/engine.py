@@ -8,9 +8,10 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tagloom.errors import MissingExtraError
+from tagloom.errors import MissingExtraError, TaggerError
 from tagloom.tagger.onnx_runner import OnnxNetwork
 from tagloom.tagger.spec import ONNX_FILE, WEIGHTS_FILE, TaggerSpec
+from tagloom.wording import listed
 
 PictureNetwork: TypeAlias = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
 """From pictures (B, H, W, 3) to logits (B, N)."""
@@ -42,12 +43,26 @@ def open_engine(folder: Path, spec: TaggerSpec, device: str = "auto") -> Engine:
     exported = folder / ONNX_FILE
     without_torch = device == "auto" and not (_has_gpu() and (folder / WEIGHTS_FILE).is_file())
     if exported.is_file() and (device == "cpu" or without_torch):
-        network = OnnxNetwork(exported)
-        return Engine("onnx", lambda *inputs: network(*inputs)[0])
+        return Engine("onnx", _onnx_network(exported))
     if find_spec("torch") is None:
         why = f"device {device}" if exported.is_file() else f"{folder} has no {ONNX_FILE}; running it from its weights"
         raise MissingExtraError(why, "train")
     return Engine("torch", _torch_network(folder, spec, device))
+
+
+def _onnx_network(path: Path) -> Callable[..., NDArray[np.float32]]:
+    network = OnnxNetwork(path)
+
+    def run(pictures: NDArray[np.uint8], *words: NDArray[np.float32]) -> NDArray[np.float32]:
+        outputs = network(pictures, *words)
+        if len(outputs) != 1 or outputs[0].ndim != 2 or (words and outputs[0].shape[1] != words[0][:, :, 0].size):
+            raise TaggerError(
+                f"{path}: gives outputs of shape {listed([output.shape for output in outputs])} for {len(pictures)} "
+                "pictures; expected one logit per picture and label. Take it and tagger.json from the same training."
+            )
+        return outputs[0]
+
+    return run
 
 
 def _torch_network(folder: Path, spec: TaggerSpec, device_name: str) -> Callable[..., NDArray[np.float32]]:

@@ -9,8 +9,9 @@ from typing import IO
 
 from tagloom.data.images import IMAGE_SUFFIXES, find_images
 from tagloom.errors import DataError, ImageError
-from tagloom.files import whole_file
-from tagloom.predict.tagger import HUB_PREFIX, Tag, Tagger
+from tagloom.files import is_file, is_folder, whole_file
+from tagloom.hub import HUB_PREFIX
+from tagloom.predict.tagger import Tag, Tagger
 from tagloom.tagger.spec import RUN_FILE, SPEC_FILE
 
 
@@ -29,7 +30,7 @@ def split_arguments(arguments: Sequence[str]) -> tuple[str | None, list[Path]]:
         if not rest:
             raise DataError(f"{first}: is a tagger; name the images to tag after it: tagloom predict {first} a.jpg")
         return first, [Path(argument) for argument in rest]
-    if Path(first).exists() or Path(first).suffix.lower() in IMAGE_SUFFIXES:
+    if is_file(Path(first)) or is_folder(Path(first)) or Path(first).suffix.lower() in IMAGE_SUFFIXES:
         return None, [Path(argument) for argument in arguments]
     if not rest:
         raise DataError(f"{first}: no such image, folder of images, or tagger folder.")
@@ -40,7 +41,7 @@ def collect_images(paths: Sequence[Path]) -> list[Path]:
     """List image files, and the images in folders and their subfolders."""
     found: list[Path] = []
     for path in paths:
-        if path.is_dir():
+        if is_folder(path):
             inside = find_images(path)
             if not inside:
                 raise DataError(f"{path}: no image in this folder or its subfolders.")
@@ -62,7 +63,7 @@ def read_labels(given: str) -> list[str]:
     from tagloom.data.parsing.fields import split_labels
 
     if given.lower().endswith(".txt"):
-        if not Path(given).is_file():
+        if not is_file(Path(given)):
             raise DataError(
                 f"{given}: no such file. Give a text file with one label per line, or labels separated by commas."
             )
@@ -99,7 +100,7 @@ def write_tags(rows: Iterable[tuple[Path, list[Tag]]], path: Path) -> int:
 
 def _is_tagger(argument: str) -> bool:
     """Check for a tagger, or for a run that was started and will be one."""
-    return argument.startswith(HUB_PREFIX) or any((Path(argument) / name).is_file() for name in (SPEC_FILE, RUN_FILE))
+    return argument.startswith(HUB_PREFIX) or any(is_file(Path(argument) / name) for name in (SPEC_FILE, RUN_FILE))
 
 
 def _relative_to(folder: Path, image: Path) -> Path:

@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from tagloom.cores import usable_cores
 from tagloom.data.reading import Source, read_pictures
 from tagloom.errors import ImageError, MissingExtraError, TaggerError
+from tagloom.hub import HUB_PREFIX, split_hub_name
 from tagloom.predict.any_labels import LabelScorer, read_label_scorer
 from tagloom.predict.engine import PictureNetwork, open_engine
 from tagloom.ready import ready_folder
 from tagloom.scoring.calibration import to_scores
 from tagloom.tagger.spec import TaggerSpec, read_spec
 from tagloom.wording import first_line, shown
-
-HUB_PREFIX = "hf-hub:"
 
 
 class Tag(NamedTuple):
@@ -174,8 +173,8 @@ def load(folder: str | os.PathLike[str] | None = None, *, device: str = "auto", 
     """Load a tagger.
 
     Args:
-        folder: A tagger folder, or "hf-hub:owner/name" for one on the Hugging Face hub; None for the ready tagger that
-            comes with Tagloom.
+        folder: A tagger folder, or "hf-hub:owner/name" or "hf-hub:owner/name@revision" for one on the Hugging Face hub;
+            None for the ready tagger that comes with Tagloom.
         device: "auto" runs an exported tagger in ONNX Runtime unless there is a GPU; "cpu", "cuda", … run it in torch
             where that is needed.
         words: Where the vectors of labels that were not trained come from, for a tagger with word queries. Name it if
@@ -190,7 +189,7 @@ def load(folder: str | os.PathLike[str] | None = None, *, device: str = "auto", 
 
 
 def find_folder(name: str | os.PathLike[str] | None = None) -> Path:
-    """Give the tagger folder for a name; one on the hub, "hf-hub:owner/name", is fetched first."""
+    """Give the tagger folder for a name; one on the hub, "hf-hub:owner/name@revision", is fetched first."""
     if name is None:
         return ready_folder()
     return _from_hub(str(name)) if str(name).startswith(HUB_PREFIX) else Path(name)
@@ -201,9 +200,10 @@ def _from_hub(name: str) -> Path:
         raise MissingExtraError("fetching a tagger from the hub", "train")
     from huggingface_hub import snapshot_download
 
+    repository, revision = split_hub_name(name)
     try:
         wanted = ["*.json", "*.safetensors", "*.onnx"]
-        return Path(snapshot_download(name.removeprefix(HUB_PREFIX), allow_patterns=wanted))
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=wanted))
     except Exception as error:
         raise TaggerError(
             f"{name}: could not be fetched from the hub ({type(error).__name__}: {first_line(error)})."

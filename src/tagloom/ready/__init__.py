@@ -1,13 +1,16 @@
 """The ready tagger, which `tagloom predict photo.jpg` and `tagloom.load()` use if no other is named.
 
 This folder is an ordinary tagger folder: `tagger.json`, `model.onnx` and the model card `README.md`, as
-`tagloom export RUN --float16 --out src/tagloom/ready` writes them.
+`tagloom export RUN --float16 --out src/tagloom/ready` writes them. Whoever writes another one changes `SHA256` with it.
 """
 
+import hashlib
 from importlib import resources
 from pathlib import Path
 
 from tagloom.errors import TaggerError
+
+SHA256 = "704e179431a0d84846cd2d6625d48c3ecd481b60d21d99c2a148ea86eae4516e"  # of model.onnx
 
 
 def ready_folder() -> Path:
@@ -23,4 +26,14 @@ def ready_folder() -> Path:
 
 
 def _shipped_folder() -> Path:
-    return Path(str(resources.files(__name__)))
+    folder = Path(str(resources.files(__name__)))
+    network = folder / "model.onnx"
+    if network.is_file():
+        with network.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()  # of 9 MB: about 10 ms
+        if found != SHA256:
+            raise TaggerError(
+                f"{network}: is not the network that ships with Tagloom: its SHA-256 is {found}, expected {SHA256}. "
+                "Install Tagloom again."
+            )
+    return folder

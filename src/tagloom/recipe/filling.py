@@ -30,8 +30,12 @@ def fill(kind: type[T], content: object, where: str) -> T:
     values = {}
     for name, value in content.items():
         if name not in names:
-            raise RecipeError(f"{where}: " + unknown_name("setting", str(name), names))
+            raise RecipeError(f"{where}: " + unknown_name("setting", shown(name).strip("'"), names))
         values[name] = _convert(hints[name], value, f"{where}: {name}")
+    for entry in dataclasses.fields(kind):  # type: ignore[arg-type]
+        needed = entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING
+        if needed and entry.name not in values:
+            raise RecipeError(f"{where}: '{entry.name}' is missing.")
     return kind(**values)
 
 
@@ -42,7 +46,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         return fill(hint, value, where)  # type: ignore[arg-type]
     if origin is Literal:
         if value not in get_args(hint):
-            given = value if isinstance(value, str) else shown(value)
+            given = shown(value).strip("'") if isinstance(value, str) else shown(value)
             raise RecipeError(f"{where}: " + unknown_name("value", given, [str(arg) for arg in get_args(hint)]))
         return value
     if origin in (Union, UnionType):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tagloom.errors import RecipeError, unknown_name
+from tagloom.files import is_file
 from tagloom.recipe.filling import fill, merge_settings
 from tagloom.recipe.head_parts import PARTS, nest_options, part_options
 from tagloom.recipe.names import SHOWN_METRICS
@@ -35,7 +36,7 @@ def recipe_content(name_or_path: str) -> Any:
     if name_or_path in recipe_names():
         return _over_base(read_yaml(recipe_text(name_or_path), name_or_path), name_or_path, (name_or_path,))
     path = Path(name_or_path)
-    if path.suffix.lower() not in (".yaml", ".yml") and not path.is_file():
+    if path.suffix.lower() not in (".yaml", ".yml") and not is_file(path):
         raise RecipeError(unknown_name("recipe", name_or_path, recipe_names()) + ", or the path of a .yaml file")
     try:
         with path.open(encoding="utf-8") as file:

@@ -28,6 +28,7 @@ class Recipe:
     Attributes:
         name: What the recipe is called.
         purpose: One line that says when to use it.
+        licence: The licence of the trained tagger, for its model card.
         paper: The paper whose training it repeats; empty if it repeats none.
         reports: What the paper reports: `source`, and figures in percent by `FIGURE_NAMES`.
         task: "multi" (any number of labels per image) or "single" (exactly one).
@@ -37,6 +38,7 @@ class Recipe:
 
     name: str = "custom"
     purpose: str = ""
+    licence: str = "not stated"
     paper: Literal["", "ml-decoder", "query2label", "hsq", "layover", "cpsd"] = ""
     reports: dict[str, Any] = field(default_factory=dict)
     task: Task = "multi"

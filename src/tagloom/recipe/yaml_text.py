@@ -1,14 +1,20 @@
 """Reading plain data from untrusted YAML, and writing it back."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import yaml
 
 from tagloom.errors import RecipeError
+from tagloom.recipe.plain_data import check_plain
 from tagloom.wording import shown
 
-MAX_YAML_CHARACTERS = 1_000_000
+MAX_YAML_CHARACTERS = 300_000
+MAX_NUMBER_CHARACTERS = 100
+
+# What PyYAML raises, without a class of its own, for a date in month 13, `!!int ''`, `!!bool x` or `!!timestamp x`.
+_RAISED_BY_VALUES = (ValueError, ArithmeticError, LookupError, AttributeError, TypeError)
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -31,6 +37,21 @@ class _StrictLoader(yaml.SafeLoader):
                 raise RecipeError(f"{key_node.start_mark.name}, line {line}: {shown(key)} is given twice.")
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
+
+
+def _number(construct: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Refuse numbers of very many digits: reading one in base 60 takes time that grows with its length squared."""
+
+    def checked(loader: _StrictLoader, node: yaml.ScalarNode) -> Any:
+        if len(node.value) > MAX_NUMBER_CHARACTERS:
+            raise ValueError(f"a number of {len(node.value)} digits")
+        return construct(loader, node)
+
+    return checked
+
+
+_StrictLoader.add_constructor("tag:yaml.org,2002:int", _number(yaml.SafeLoader.construct_yaml_int))
+_StrictLoader.add_constructor("tag:yaml.org,2002:float", _number(yaml.SafeLoader.construct_yaml_float))
 
 
 class _StrictDumper(yaml.SafeDumper):
@@ -65,8 +86,10 @@ def read_yaml(text: str, where: str) -> Any:
     try:
         loader = _StrictLoader(text)
         loader.name = where
-        return loader.get_single_data()
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date in month 13, a number of 5,000 digits
+        content = loader.get_single_data()
+    except (yaml.YAMLError, *_RAISED_BY_VALUES) as error:
         raise RecipeError(f"{where}: not valid YAML: {error}") from error
     except RecursionError:
         raise RecipeError(f"{where}: nested too deeply.") from None
+    check_plain(content, where)
+    return content

@@ -1,6 +1,9 @@
-"""The model card: the README that explains a tagger folder."""
+"""The model card: the README that explains a tagger folder.
 
-from collections.abc import Sequence
+A card is also written for a tagger that somebody else trained. Metrics and data in its `tagger.json` are free, so what
+has an unexpected form is left out here.
+"""
+
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ from tagloom.tagger.spec import TaggerSpec
 
 def model_card(spec: TaggerSpec) -> str:
     """Write the model card of a tagger, in Markdown."""
-    recipe = spec.recipe.get("name", "custom")
+    recipe = _one_line(spec.recipe.get("name", "custom"))
     title = f"# A tagger for {len(spec.classes)} labels\n"
     intro = (
         f"Trained with [Tagloom](https://pypi.org/project/tagloom/) {spec.version}, recipe `{recipe}`: "
@@ -29,7 +32,7 @@ def model_card(spec: TaggerSpec) -> str:
             f"\nIt also scores labels that it was not trained on, with word queries (`{source}`): "
             '`tagger.predict("photo.jpg", labels=["surfboard", "wedding"])`.\n'
         )
-    return "\n".join([title, intro, use, _data(spec), _metrics(spec), _classes(spec), _limits(spec)])
+    return "\n".join([title, intro, use, _data(spec), _metrics(spec), _classes(spec), _limits(spec), _licence(spec)])
 
 
 def _data(spec: TaggerSpec) -> str:
@@ -37,7 +40,7 @@ def _data(spec: TaggerSpec) -> str:
         name: (", ".join(map(str, value)) or "none") if isinstance(value, list) else value
         for name, value in spec.data.items()
     }
-    rows = [f"- {_in_words(name)}: {value}" for name, value in shown.items()]
+    rows = [f"- {_in_words(name)}: {_one_line(value)}" for name, value in shown.items()]
     return "## Data\n\n" + "\n".join(rows) + "\n"
 
 
@@ -45,7 +48,9 @@ def _metrics(spec: TaggerSpec) -> str:
     rows = []
     for part, figures in spec.metrics.items():
         if isinstance(figures, dict):
-            shown = [f"{name} {figures[name]:.2f}" for name in SHOWN_METRICS[spec.task] if name in figures]
+            shown = [
+                f"{name} {figures[name]:.2f}" for name in SHOWN_METRICS[spec.task] if _is_number(figures.get(name))
+            ]
             note = f" (its {_chosen_on_held_out(spec)} on these images)" if part == "held_aside" else ""
             rows.append(f"- {_in_words(part)}: {', '.join(shown)}{note}{_calibration_errors(figures)}")
     if not rows:
@@ -64,31 +69,33 @@ def _chosen_on_held_out(spec: TaggerSpec) -> str:
 
 def _calibration_errors(figures: dict[str, Any]) -> str:
     """Say how far scores are from probabilities, if that was measured."""
-    parts = figures.get("calibration")
-    if not isinstance(parts, dict) or "before" not in parts:
+    parts = _dict(figures, "calibration")
+    errors = [_dict(_dict(parts, part), "equal-width").get("ECE") for part in ("before", "after") if part in parts]
+    if "before" not in parts or not all(map(_is_number, errors)):
         return ""
-    errors = [parts[part]["equal-width"]["ECE"] for part in ("before", "after") if part in parts]
     named = "expected calibration error "
     return "; " + named + (f"{errors[0]:.2f}" if len(errors) == 1 else f"{errors[1]:.2f}, uncalibrated {errors[0]:.2f}")
 
 
 def _classes(spec: TaggerSpec) -> str:
-    figures = spec.metrics.get("validation") or spec.metrics.get("held_aside") or {}
-    precision: Sequence[float | None] = figures.get("AP", [None] * len(spec.classes))
+    figures = _dict(spec.metrics, "validation") or _dict(spec.metrics, "held_aside")
+    precision = figures.get("AP")
+    if not isinstance(precision, list) or len(precision) != len(spec.classes):
+        precision = [None] * len(spec.classes)
     single = spec.task == "single"  # the best class is the answer, so thresholds do not matter
     rows = ["## Labels\n", "| label | AP |" if single else "| label | threshold | AP |"]
     rows.append("| --- " * (2 if single else 3) + "|")
     for name, threshold, average in zip(spec.classes, spec.threshold_row(), precision, strict=True):
-        cells = [name.replace("|", "\\|"), *([] if single else [f"{threshold:.3f}"])]
-        rows.append(f"| {' | '.join(cells)} | {'–' if average is None else f'{average:.1f}'} |")
+        cells = [_one_line(name).replace("|", "\\|"), *([] if single else [f"{threshold:.3f}"])]
+        rows.append(f"| {' | '.join(cells)} | {f'{average:.1f}' if _is_number(average) else '–'} |")
     return "\n".join(rows) + "\n"
 
 
 def _limits(spec: TaggerSpec) -> str:
-    unlearnt = spec.data.get("classes_without_positive") or []
+    unlearnt = spec.data.get("classes_without_positive")
     text = (
         "## Limits\n\nScores hold for images like those it was trained on. Thresholds were chosen on "
-        f"images held out of training (aim: {spec.recipe.get('thresholds', {}).get('aim', 'fixed')}).\n"
+        f"images held out of training (aim: {_one_line(_dict(spec.recipe, 'thresholds').get('aim', 'fixed'))}).\n"
     )
     if spec.calibration is not None:
         own = "per label, close to the shared ones for labels with few images"
@@ -97,7 +104,25 @@ def _limits(spec: TaggerSpec) -> str:
             f"\nScores are calibrated on the same images (Platt scaling, with a scale and an offset {whose}): "
             "of all labels that score 0.7, about seven in ten should be true.\n"
         )
-    if unlearnt:
-        names = ", ".join(unlearnt)
+    if unlearnt and isinstance(unlearnt, list):
+        names = ", ".join(map(_one_line, unlearnt))
         text += f"\nThese labels had no positive image in training, so their scores mean nothing: {names}.\n"
     return text
+
+
+def _licence(spec: TaggerSpec) -> str:
+    return f"## Licence\n\n{_one_line(spec.recipe.get('licence', 'not stated'))}\n"
+
+
+def _dict(content: dict[str, Any], name: str) -> dict[str, Any]:
+    found = content.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _one_line(value: object) -> str:
+    """Write a value so that it cannot begin a heading or a table of its own."""
+    return " ".join(str(value).split())

@@ -8,13 +8,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tagloom.errors import TaggerError, TagloomError
-from tagloom.files import whole_file
+from tagloom.errors import RecipeError, TaggerError, TagloomError
+from tagloom.files import is_file, is_folder, whole_file
 from tagloom.recipe.filling import fill
 from tagloom.recipe.head_parts import nest_options
 from tagloom.recipe.names import Task
 from tagloom.recipe.pictures import Preprocess
+from tagloom.recipe.plain_data import read_json
 from tagloom.scoring.calibration import Calibration
+from tagloom.wording import shown
 
 SPEC_FILE = "tagger.json"
 WEIGHTS_FILE = "model.safetensors"
@@ -104,6 +106,9 @@ class TaggerSpec:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "head_options", nest_options(self.head, self.head_options))
+        unlearnt = self.data.get("classes_without_positive", [])
+        if not isinstance(unlearnt, list) or not all(isinstance(name, str) for name in unlearnt):
+            raise TaggerError(f"data: classes_without_positive is {shown(unlearnt)}; it must be a list of names.")
         if not self.classes or len(set(self.classes)) != len(self.classes):
             raise TaggerError("a tagger needs at least one class, and class names must differ.")
         if self.thresholds and len(self.thresholds) != len(self.classes):
@@ -134,25 +139,23 @@ def write_spec(spec: TaggerSpec, folder: Path) -> None:
 def read_spec(folder: Path) -> TaggerSpec:
     """Read `tagger.json`, trusting nothing in it."""
     path = folder / SPEC_FILE
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise TaggerError(f"{folder}: no such folder. Give the --out folder of a finished 'tagloom train'.")
-    if not path.is_file():
+    if not is_file(path):
         raise TaggerError(
             f"{folder}: has no {SPEC_FILE}, so it is not a finished tagger. "
             f"If its training was stopped, continue it with: tagloom train --resume --out {folder}"
         )
-    if path.stat().st_size > MAX_SPEC_BYTES:
-        raise TaggerError(f"{path}: larger than {MAX_SPEC_BYTES} bytes, so Tagloom did not write it.")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise TaggerError(f"{path}: is not valid JSON ({error}).") from error
+        content = read_json(path, MAX_SPEC_BYTES)
+    except RecipeError as error:
+        raise TaggerError(str(error)) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else None
-        raise TaggerError(f"{path}: has format {found}, but this Tagloom reads format {FORMAT}. Upgrade tagloom.")
+        raise TaggerError(
+            f"{path}: has format {shown(found)}, but this Tagloom reads format {FORMAT}. Upgrade tagloom."
+        )
     try:
         return fill(TaggerSpec, content, str(path))
-    except TypeError as error:
-        raise TaggerError(f"{path}: lacks something that a tagger needs ({error}).") from error
     except TagloomError as error:
         raise TaggerError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error

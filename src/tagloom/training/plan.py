@@ -1,22 +1,26 @@
 """A plan: a recipe plus its data. It is kept in the run's folder, so that resuming needs nothing else."""
 
 import json
-from dataclasses import asdict, dataclass, field, replace
+import os
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from tagloom.data.table import LabelTable
 from tagloom.errors import RecipeError, TagloomError
 from tagloom.files import whole_file
 from tagloom.losses import Loss, create_loss
 from tagloom.models.heads import check_head_options, needs_words
-from tagloom.recipe import Recipe, recipe_from_dict
+from tagloom.recipe import Recipe
 from tagloom.recipe.distillation import Distillation, Images
 from tagloom.recipe.filling import fill
+from tagloom.recipe.plain_data import read_json
 from tagloom.tagger.spec import RUN_FILE
+from tagloom.wording import shown
 from tagloom.words.sources import resolved_source
 
 RECIPE_FILE = "recipe.yaml"
+MAX_PLAN_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -93,25 +97,24 @@ class RunPlan:
     @staticmethod
     def read(folder: Path) -> "RunPlan":
         """Read the plan of a run that was started."""
-        where = str(folder / RUN_FILE)
+        path = folder / RUN_FILE
         try:
-            content = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
-            classes, distill = content.get("classes"), content.get("distill")
-            return RunPlan(
-                content["data"],
-                content["val"],
-                recipe_from_dict(content["recipe"], where),
-                content["data_options"],
-                content.get("start"),
-                None if classes is None else tuple(classes),
-                cast(Images, content.get("images", "all")),
-                content.get("export", True),
-                None if distill is None else fill(Distillation, distill, where),
-            )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            content = read_json(path, MAX_PLAN_BYTES)
+            if isinstance(content, dict):  # what else is in the file is not about the plan
+                content = {name: content[name] for name in _WRITTEN if name in content}
+            plan = fill(RunPlan, content, str(path))
+            if not all(isinstance(value, str) for value in plan.data_options.values()):
+                raise RecipeError(f"{path}: data_options: expected text, found {shown(plan.data_options)}.")
+            if strange := [name for name in (plan.data, plan.val, plan.start) if name and not _is_path(name)]:
+                raise RecipeError(f"{path}: {shown(strange[0])} is no path.")
+        except RecipeError as error:
             raise TagloomError(
                 f"{folder}: holds no run that could be resumed ({error}). Start it without --resume."
             ) from error
+        return plan
+
+
+_WRITTEN = [entry.name for entry in fields(RunPlan) if entry.name != "table"]
 
 
 def check_options(recipe: Recipe) -> Loss:
@@ -134,6 +137,14 @@ def check_options(recipe: Recipe) -> Loss:
             "both to 0, or choose head 'ml-decoder-words'."
         )
     return loss
+
+
+def _is_path(name: str) -> bool:
+    """Whether a text can name a file at all."""
+    try:
+        return b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
 
 
 def _absolute(path: str) -> str:

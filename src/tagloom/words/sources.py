@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagloom.errors import MissingExtraError, WordError, unknown_name
+from tagloom.files import is_file, is_folder
 from tagloom.wording import MAX_LISTED, first_line, listed
 from tagloom.words import text, vector_files
 from tagloom.words.spelling import readable, with_nearest
@@ -40,11 +41,11 @@ def open_source(name: str) -> WordSource:
     if name in PACKAGES:
         return _package(name)
     if is_vector_file(name):
-        if not path.is_file():
+        if not is_file(path):
             raise WordError(f"{path}: no such file. Give a file of word vectors, or one of {', '.join(PACKAGES)}.")
         given = path.name.lower().endswith(vector_files.SUFFIXES)
         return WordSource(_dated(path), (_given if given else _text)(path))
-    if name and path.is_dir():
+    if name and is_folder(path):
         weights = sorted(path.rglob("*.safetensors"))
         return WordSource("|".join(_dated(file) for file in [path, *weights]), _sentences(str(path)))
     if _HUB_NAME.fullmatch(name):
@@ -62,7 +63,9 @@ def is_vector_file(name: str) -> bool:
 
 def resolved_source(name: str) -> str:
     """Write a source so that it is found from any working directory."""
-    return str(Path(name).resolve()) if name and name not in PACKAGES and Path(name).exists() else name
+    path = Path(name)
+    on_disk = bool(name) and name not in PACKAGES and (is_file(path) or is_folder(path))
+    return str(path.resolve()) if on_disk else name
 
 
 def _package(name: str) -> WordSource:

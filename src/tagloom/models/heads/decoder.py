@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from tagloom.checks import check_whole
 from tagloom.models.heads.memo import Memo
+from tagloom.models.heads.options import MAX_LAYERS
 from tagloom.models.heads.transformer import (
     Attention,
     EncoderLayer,
@@ -79,8 +80,8 @@ class CrossAttentionDecoder(Decoder):
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        check_whole("head option decoder.layers", layers, 1)
-        check_whole("head option decoder.encoder_layers", encoder_layers, 0)
+        check_whole("head option decoder.layers", layers, 1, MAX_LAYERS)
+        check_whole("head option decoder.encoder_layers", encoder_layers, 0, MAX_LAYERS)
         hidden = check_sizes(width, attention_heads, feed_forward, dropout, positions)
 
         def mixing(number: int) -> nn.Module | None:

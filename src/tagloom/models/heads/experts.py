@@ -26,6 +26,7 @@ from torch.utils.checkpoint import checkpoint
 from tagloom.checks import check_choice, check_number, check_whole
 from tagloom.errors import RecipeError
 from tagloom.labels.groups import Grouping
+from tagloom.models.heads.options import MAX_LAYERS
 from tagloom.models.heads.readout import PerClassReadout, Readout, choose_groups
 from tagloom.wording import shown
 
@@ -281,9 +282,10 @@ class LinearLayersReadout(Readout):
 
 
 def _check_widths(widths: Sequence[int]) -> None:
-    if not isinstance(widths, list | tuple) or not widths:
+    if not isinstance(widths, list | tuple) or not 1 <= len(widths) <= MAX_LAYERS:
         raise RecipeError(
-            f"head option readout.layer_widths is {shown(widths)}; it must be a list of widths, for example [64, 16]."
+            f"head option readout.layer_widths is {shown(widths)}; it must be a list of 1 to {MAX_LAYERS} widths, for "
+            "example [64, 16]."
         )
     for width in widths:
         check_whole("head option readout.layer_widths", width, 1)

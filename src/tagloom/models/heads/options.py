@@ -14,6 +14,9 @@ from tagloom.checks import check_choice
 from tagloom.errors import RecipeError, unknown_name
 from tagloom.recipe.head_parts import part_options
 
+MAX_LAYERS = 256
+"""Of one kind in a head. Options may come from a stranger's tagger folder, and every layer takes memory."""
+
 
 def option_names(build: Callable[..., object], facts: Collection[str]) -> list[str]:
     """List the parameters of a constructor that a recipe may set: all but the facts that others decide."""

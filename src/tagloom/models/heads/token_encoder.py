@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from tagloom.checks import check_whole
 from tagloom.models.heads.decoder import Decoder
 from tagloom.models.heads.memo import Memo
+from tagloom.models.heads.options import MAX_LAYERS
 from tagloom.models.heads.transformer import EncoderLayer, check_sizes, memory_positions
 
 
@@ -35,7 +36,7 @@ class TokenEncoder(Decoder):
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        check_whole("head option decoder.encoder_layers", encoder_layers, 1)
+        check_whole("head option decoder.encoder_layers", encoder_layers, 1, MAX_LAYERS)
         hidden = check_sizes(width, attention_heads, feed_forward, dropout, positions)
         self.positions = positions
         self.layers = nn.ModuleList(

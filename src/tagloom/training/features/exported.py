@@ -49,7 +49,7 @@ def open_exported(
         with suppress(TaggerError):
             if _is_intact(path):
                 mark_used(path)
-                return OnnxNetwork(path, threads=1)
+                return OnnxNetwork(path, threads=1, ours=True)
         with suppress(OSError):  # if it is gone, somebody cleared the cache
             path.unlink()
             note(f"{path}: is damaged and was dropped; the backbone is exported again.")
@@ -74,7 +74,7 @@ def _export(summariser: Summariser, folder: Path, key: str, size: int, about: Ma
         remove_leftovers(folder)
         write_meta(folder / f"{key}.json", about)
         export_onnx(summariser, fresh, size=size)
-        network = OnnxNetwork(fresh, threads=1)
+        network = OnnxNetwork(fresh, threads=1, ours=True)
         fresh.replace(folder / name_with_checksum(key, file_checksum(fresh), SUFFIX))
     except OSError as error:
         raise TagloomError(
