@@ -41,12 +41,14 @@ class Extraction:
         features: Their summaries, aligned with `rows`.
         broken: The row and error of each image that could not be read.
         computed: How many images went through the backbone; the others were in the cache.
+        keys: The content hash of each readable image, aligned with `rows`.
     """
 
     rows: NDArray[np.int64]
     features: CachedFeatures
     broken: list[tuple[int, ImageError]]
     computed: int
+    keys: list[str]
 
 
 def extract_features(
@@ -93,8 +95,9 @@ def extract_features(
                 unreadable[row] = ImageError(str(paths[row]), broken[key].reason, broken[key].finding)
     check(sorted(unreadable.items()))
     rows = np.array([row for row in range(len(paths)) if row not in unreadable], np.int64)
-    features = cache.view([cast(str, keys[row]) for row in rows])
-    return Extraction(rows, features, sorted(unreadable.items()), computed=len(todo) - len(broken))
+    found = [cast(str, keys[row]) for row in rows]
+    computed = len(todo) - len(broken)
+    return Extraction(rows, cache.view(found), sorted(unreadable.items()), computed=computed, keys=found)
 
 
 def extractor_key(network: TaggerNetwork, preprocess: Preprocess, view: View) -> str:
