@@ -17,7 +17,7 @@ from pathlib import Path
 from tagloom.errors import TagloomError
 
 LOCK_FILE = "run.lock"
-_POLL_SECONDS = 0.1
+_POLL_SECONDS = 0.05
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 _held: set[Path] = set()  # by this process: the system's locks do not tell its threads apart
 _guard = threading.Lock()
