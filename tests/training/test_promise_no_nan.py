@@ -31,11 +31,11 @@ EXTREME = [sign * size for size in (0.0, 1e-3, 1.0, 17.0, 40.0, 88.7, 89.0, 100.
 
 def every_loss():
     for name in LOSSES:
-        for options in OPTIONS.get(name, [{}]) + [{"unknown_weight": 0.5}]:
+        for options in [*OPTIONS.get(name, [{}]), {"unknown_weight": 0.5}]:
             yield pytest.param(name, options, id=f"{name} {options}")
 
 
-@pytest.mark.parametrize(("name", "options"), every_loss())
+@pytest.mark.parametrize(("name", "options"), list(every_loss()))
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_logits_to_100_give_finite_losses_and_gradients(name, options, dtype):
     pairs = torch.tensor(list(itertools.product(EXTREME, EXTREME)))
@@ -45,7 +45,7 @@ def test_logits_to_100_give_finite_losses_and_gradients(name, options, dtype):
             loss = create_loss(name, **options)(logits, torch.tensor([positive]).expand(len(pairs), -1), known)
             loss.backward()
             assert loss.dtype is torch.float32
-            assert math.isfinite(float(loss))
+            assert math.isfinite(float(loss.detach()))
             assert torch.isfinite(logits.grad).all()
 
 
@@ -55,7 +55,7 @@ def test_a_fully_unknown_batch_costs_exactly_nothing(name, logit):
     logits = torch.full((4, 3), logit, requires_grad=True)
     loss = create_loss(name)(logits, torch.eye(4, 3), torch.zeros(4, 3, dtype=torch.bool))
     loss.backward()
-    assert float(loss) == 0.0
+    assert float(loss.detach()) == 0.0
     assert (logits.grad == 0).all()
 
 
@@ -120,10 +120,8 @@ def test_what_is_not_finite_at_any_step_never_reaches_a_checkpoint(tmp_path, fuz
             terms["loss"].register_hook(lambda gradient: gradient * value)
             return terms
 
-        try:
+        with pytest.raises(TrainingError, match=r"is (nan|inf|-inf) in epoch"):
             run(poison)
-        except TrainingError as error:
-            assert "is nan" in str(error) or "inf" in str(error)
         state = store.load()
         if state is not None:
             assert all_finite(state), f"round {number}: {what} {value} at step {at}"
@@ -156,9 +154,8 @@ def test_running_statistics_that_overflow_are_not_saved(tmp_path):
     run, store, module = a_run(tmp_path)
 
     def spoil(task, batch):
-        terms = task(batch)
-        module[1].running_var[0] = math.nan
-        return terms
+        module[1].running_var.fill_(math.nan)  # training does not read it, so the loss stays finite
+        return task(batch)
 
     with pytest.raises(TrainingError, match="largest weight is nan in epoch 1"):
         run(spoil)

@@ -182,7 +182,7 @@ class _Loop:
         """Refuse to save weights that are not finite: a step with finite gradients can still overflow them."""
         for _, tensor in moving_tensors(self.state.module):
             if not bool(torch.isfinite(tensor).all()):
-                self._check_finite("largest weight", float(tensor.abs().max()))
+                self._check_finite("largest weight", float(tensor.detach().abs().max()))
 
     def _check_finite(self, what: str, value: float) -> None:
         if not math.isfinite(value):
