@@ -6,7 +6,7 @@ import os
 import pytest
 import torch
 
-from tagloom.training.checkpoint import BEST_FILE, CHECKPOINT_FOLDER, NEWEST_FILE, CheckpointError, CheckpointStore
+from tagloom.training.checkpoint import CHECKPOINT_FOLDER, NEWEST_FILE, CheckpointError, CheckpointStore, best_file
 
 STATE = {
     "module": {"weight": torch.arange(3.0)},
@@ -21,7 +21,9 @@ def store(tmp_path) -> CheckpointStore:
 
 def test_a_run_without_a_checkpoint_begins(store):
     assert store.load() is None
-    assert store.load_best() is None
+    assert store.load_images() is None
+    with pytest.raises(CheckpointError, match=r"best-1\.pt: the weights of the best epoch are missing"):
+        store.load_best(0)
 
 
 def test_what_was_saved_comes_back(store):
@@ -33,9 +35,29 @@ def test_what_was_saved_comes_back(store):
 
 def test_best_weights_are_kept_apart(store):
     store.save(STATE)
-    store.save_best({"weight": torch.ones(2)})
-    assert torch.equal(store.load_best()["weight"], torch.ones(2))
+    store.save_best(3, {"weight": torch.ones(2)})
+    assert torch.equal(store.load_best(3)["weight"], torch.ones(2))
     assert "module" in store.load()
+
+
+def test_the_best_weights_that_the_checkpoint_names_stay_until_another_names_others(store):
+    store.save_best(1, {"weight": torch.ones(2)})
+    store.save(STATE)
+    store.save_best(4, {"weight": torch.zeros(2)})  # killed now, the checkpoint still names epoch 1
+    assert torch.equal(store.load_best(1)["weight"], torch.ones(2))
+    store.drop_bests_but(4)
+    assert torch.equal(store.load_best(4)["weight"], torch.zeros(2))
+    with pytest.raises(CheckpointError, match="are missing"):
+        store.load_best(1)
+
+
+def test_best_weights_of_another_run_or_another_epoch_are_refused(store, tmp_path):
+    store.save_best(1, {"weight": torch.ones(2)})
+    with pytest.raises(CheckpointError, match="belongs to a run with another recipe"):
+        CheckpointStore(tmp_path, "that run").load_best(1)
+    (store.folder / best_file(1)).rename(store.folder / best_file(2))
+    with pytest.raises(CheckpointError, match="are missing"):
+        store.load_best(2)
 
 
 def test_a_checkpoint_of_another_run_is_refused(store, tmp_path):
@@ -53,10 +75,28 @@ def test_a_damaged_checkpoint_is_refused_with_its_name(store, content):
         store.load()
 
 
+def test_one_changed_byte_anywhere_is_found(store):
+    store.save(STATE)
+    path = store.folder / NEWEST_FILE
+    whole = path.read_bytes()
+    for position in range(0, len(whole), 7):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(CheckpointError, match="cannot be read"):
+            store.load()
+    for length in range(0, len(whole), 101):
+        path.write_bytes(whole[:length])
+        with pytest.raises(CheckpointError, match="cannot be read"):
+            store.load()
+    path.write_bytes(whole)
+    assert store.load()["position"] == STATE["position"]
+
+
 def test_a_file_that_is_no_checkpoint_is_refused(store):
     store.save(STATE)
     torch.save([1, 2], store.folder / NEWEST_FILE)
-    with pytest.raises(CheckpointError, match="is not a checkpoint"):
+    with pytest.raises(CheckpointError, match="another version of Tagloom, or is no checkpoint"):
         store.load()
 
 
@@ -65,8 +105,7 @@ def test_a_checkpoint_that_would_run_code_is_refused_and_runs_nothing(store, tmp
         def __reduce__(self):
             return os.mkdir, (str(tmp_path / "trace"),)
 
-    store.save(STATE)
-    torch.save({"identity": "this run", "module": Malicious()}, store.folder / NEWEST_FILE)
+    store.save({"module": Malicious()})
     with pytest.raises(CheckpointError, match="cannot be read"):
         store.load()
     assert not (tmp_path / "trace").exists()
@@ -98,8 +137,8 @@ def test_a_writer_that_was_killed_leaves_the_checkpoint_before(store):
 
 def test_a_finished_run_leaves_no_checkpoint(store, tmp_path):
     store.save(STATE)
-    store.save_best({})
-    (store.folder / f"{BEST_FILE}.partial").write_bytes(b"half")
+    store.save_best(0, {})
+    (store.folder / f"{best_file(0)}.partial").write_bytes(b"half")
     store.remove()
     assert not (tmp_path / CHECKPOINT_FOLDER).exists()
     store.remove()

@@ -1,8 +1,10 @@
 """A run tells what it does: a line per event, a bar with the time left, TensorBoard when asked."""
 
 import builtins
+import errno
 import io
 import json
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -39,6 +41,59 @@ def test_every_line_is_on_disk_at_once(tmp_path):
     with RunLog(tmp_path) as log:
         log.event("start")
         assert len(lines(tmp_path)) == 1
+
+
+def test_a_log_on_a_full_disk_is_told_once_and_does_not_stop_the_run(tmp_path):
+    (tmp_path / LOG_FILE).symlink_to("/dev/full")
+    console = Console(file=io.StringIO(), width=400, highlight=False)
+    with RunLog(tmp_path, console) as log:
+        log.start(images=3)
+        log.epoch_ends(ROW)
+        log.epoch_ends(ROW)
+    shown = console.file.getvalue()
+    assert shown.count("log.jsonl: cannot be written (No space left on device)") == 1
+    assert shown.count("mAP 42") == 2
+
+
+def test_half_a_line_does_not_spoil_the_next(tmp_path, monkeypatch):
+    with RunLog(tmp_path) as log:
+        log.event("start")
+        size = (tmp_path / LOG_FILE).stat().st_size
+
+        class Full(io.TextIOWrapper):
+            def close(self):
+                super().close()
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        real = Path.open
+        monkeypatch.setattr(Path, "open", lambda path, *modes, **options: Full(real(path, "ab")))
+        log.event("half")
+        monkeypatch.undo()
+        assert (tmp_path / LOG_FILE).stat().st_size == size
+        log.event("next")
+    assert [line["event"] for line in lines(tmp_path)] == ["start", "next"]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_terminal_that_is_gone_does_not_stop_the_run(tmp_path, terminal):
+    class Gone(io.StringIO):
+        gone = False
+
+        def write(self, text):
+            if self.gone:
+                raise OSError(errno.EIO, "Input/output error")
+            return super().write(text)
+
+    console = Console(file=Gone(), force_terminal=terminal, width=140)
+    with RunLog(tmp_path, console) as log:
+        log.work("features", 1, 3)
+        Gone.gone = True
+        log.say("hello")
+        log.work("features", 2, 3)
+        log.epoch_starts(0, 1, 1, 0)
+        log.step(0, {"loss": 1.0})
+        log.epoch_ends(ROW)
+    assert [line["event"] for line in lines(tmp_path)] == ["epoch"]
 
 
 def test_progress_shows_epochs_loss_and_time_left(tmp_path):

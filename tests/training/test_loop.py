@@ -376,9 +376,9 @@ def test_a_run_that_was_killed_between_two_files_continues_bit_for_bit(tmp_path,
     run = Run(tmp_path, select="best", **HARD)
     saves = []
 
-    def save_best(weights):
+    def save_best(epoch, weights):
         if moment == "after best":
-            CheckpointStore.save_best(run.store, weights)
+            CheckpointStore.save_best(run.store, epoch, weights)
         raise Killed
 
     def save(state):

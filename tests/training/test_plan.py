@@ -13,7 +13,7 @@ from tagloom.data.table import LabelTable
 from tagloom.errors import RecipeError, TagloomError
 from tagloom.recipe import Recipe, override, recipe_from_dict
 from tagloom.training.checkpoint import run_identity
-from tagloom.training.plan import RUN_FILE, RunPlan, check_options
+from tagloom.training.plan import RUN_FILE, RunPlan, check_options, read_identity
 from tagloom.training.tables import Tables, load_tables
 
 
@@ -94,9 +94,29 @@ def test_a_run_is_not_resumed_with_another_recipe(setting, named):
         plan.check_same(RunPlan("a.csv", None, override(Recipe(), [setting])))
 
 
-def test_a_run_is_not_resumed_with_other_data():
+def test_the_tables_of_a_run_may_move_but_not_come_and_go():
     plan = RunPlan("a.csv", None, Recipe())
-    with pytest.raises(TagloomError, match="training table"):
-        plan.check_same(RunPlan("b.csv", None, Recipe()))
-    with pytest.raises(TagloomError, match="--val"):
+    plan.check_same(RunPlan("b.csv", None, Recipe()))
+    with pytest.raises(TagloomError, match="--val was left out, not given"):
         plan.check_same(RunPlan("a.csv", "v.csv", Recipe()))
+
+
+def test_the_identity_of_a_run_is_kept_with_its_plan(tmp_path):
+    plan = RunPlan("a.csv", None, Recipe())
+    assert read_identity(tmp_path) is None
+    plan.write(tmp_path)
+    assert read_identity(tmp_path) is None
+    plan.write(tmp_path, "abc")
+    assert read_identity(tmp_path) == "abc"
+    assert RunPlan.read(tmp_path) == plan.placed()
+
+
+def test_a_run_is_named_by_its_labels_and_not_by_where_its_images_are(tmp_path):
+    held_out, plan = np.zeros(2, np.bool_), RunPlan("x", None, Recipe())
+    (tmp_path / "a.csv").write_text("image,labels\na.jpg,dog\nb.jpg,cat\n")
+    (tmp_path / "b.csv").write_text("image,labels\n/new/a.jpg,dog\n/new/b.jpg,cat\n")
+    (tmp_path / "c.csv").write_text("image,labels\na.jpg,cat\nb.jpg,dog\n")
+    here, moved, other = (
+        run_identity(plan, Tables(load_table(tmp_path / f"{name}.csv"), held_out, None)) for name in "abc"
+    )
+    assert here == moved != other

@@ -92,7 +92,7 @@ def test_a_run_that_was_killed_then_stopped_and_resumed_twice_ends_with_the_same
     assert not (broken.out / "checkpoint").exists()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_to_the_whole_group_saves_though_workers_hear_it_too(tmp_path, scenes, number, code):
     training = Training(tmp_path, scenes, "training.workers=2")
     process = training.start()

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM are noted and answered at a good moment; a second Ctrl-C is answered at once."""
+"""Ctrl-C, SIGTERM and SIGHUP are noted and answered at a good moment; a second Ctrl-C is answered at once."""
 
 import os
 import pickle
@@ -11,7 +11,7 @@ from tagloom.errors import TagloomError
 from tagloom.training.signals import Interrupted, StopRequest
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_is_noted_and_gives_its_exit_code(number, code):
     with StopRequest() as stop:
         stop.leave_if_requested()
@@ -46,6 +46,17 @@ def test_it_listens_again_where_somebody_else_put_a_handler_and_gives_back_the_f
         os.kill(os.getpid(), signal.SIGTERM)
         assert stop.signal_number == signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_nohup_is_respected():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopRequest() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop.requested
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_stop_can_be_told_to_another_process():

@@ -1,8 +1,10 @@
 """From the arguments of a training to its plan: for a new run, or joined with the plan of a run that is resumed."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import count, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,6 +20,67 @@ StrPath: TypeAlias = str | os.PathLike[str]
 DEFAULT_RECIPE = "quick"
 EVERY_KIND = "all"
 """Stands for every kind of teachers among the weights of a distillation."""
+
+
+@contextmanager
+def run_folder(out: StrPath | None, default: str, *, resume: bool) -> Iterator[Path]:
+    """Give the folder of a run: the one that is named, or by default the next free one.
+
+    Without a name, a new run gets the first of `default`, `default`-2, `default`-3 … that does not exist, so that two
+    runs never share a folder; a resumed one gets the only one of them that was started and is not finished. A folder
+    that was made here and is still empty at the end is removed. `Interrupted` leaves with the folder's name.
+
+    Args:
+        out: The folder that somebody named; None for the default.
+        default: The default, for example "runs/tagger".
+        resume: Whether a run is continued.
+    """
+    from tagloom.training.signals import Interrupted
+
+    if out is not None:
+        folder = Path(_path("out", out) or "")
+    else:
+        folder = _stopped_run(default) if resume else _next_free(default)
+    try:
+        yield folder
+    except Interrupted as error:
+        error.folder = folder
+        raise
+    finally:
+        if out is None and not resume:
+            with suppress(OSError):  # it is not empty: the run has begun
+                folder.rmdir()
+
+
+def _numbered(default: str) -> Iterator[Path]:
+    yield Path(default)
+    yield from (Path(f"{default}-{number}") for number in count(2))
+
+
+def _next_free(default: str) -> Path:
+    """Make the first folder that does not exist; whoever else looks for one at the same time gets another."""
+    for folder in _numbered(default):
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise TagloomError(f"{folder}: cannot be created ({error.strerror}). Name another --out.") from error
+        return folder
+    raise AssertionError("there is always a next number")
+
+
+def _stopped_run(default: str) -> Path:
+    """Find the one run under the default names that was started and is not finished."""
+    from tagloom.tagger.spec import RUN_FILE, SPEC_FILE
+
+    existing = takewhile(Path.exists, _numbered(default))
+    found = [folder for folder in existing if (folder / RUN_FILE).exists() and not (folder / SPEC_FILE).exists()]
+    if len(found) > 1:
+        raise TagloomError(
+            f"several runs were stopped: {', '.join(map(str, found))}. Say which one to continue with --out."
+        )
+    return found[0] if found else Path(default)
 
 
 def plan_run(

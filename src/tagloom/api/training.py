@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tagloom.api.planning import StrPath, plan_run, plan_teachers
+from tagloom.api.planning import StrPath, plan_run, plan_teachers, run_folder
 from tagloom.api.result import TrainedTagger
 from tagloom.cache_folder import default_cache_folder
 from tagloom.extras import needs_train
@@ -23,7 +23,7 @@ def train(
     *,
     val: StrPath | None = None,
     recipe: StrPath | Recipe | None = None,
-    out: StrPath = "runs/tagger",
+    out: StrPath | None = None,
     epochs: int | None = None,
     settings: Mapping[str, Any] | None = None,
     task: str | None = None,
@@ -44,15 +44,16 @@ def train(
             training.
         recipe: All choices of the training: the name of a recipe (`tagloom recipes list`), a .yaml file or a
             `Recipe`. "quick" by default.
-        out: The tagger folder to write.
+        out: The tagger folder to write. By default the first of runs/tagger, runs/tagger-2, … that does not exist; with
+            `resume`, the one of them that was stopped. No two runs can work in one folder at the same time.
         epochs: Number of epochs; short for `settings={"training.epochs": epochs}`.
         settings: Changes to the recipe by dotted names, for example `{"training.batch_size": 32}`.
         task: "multi", or "single" for exactly one label per image (softmax, top-1). By default as the recipe says.
         start_from: A tagger folder whose weights to start with, for example to fine-tune after a linear probe.
         split: Labels to leave out of training: a file that lists them, a .json with "test class", or
             "random:COUNT:SEED".
-        resume: Continue the run in `out` where it stopped, bit for bit. Other arguments may be left out; they cannot
-            change.
+        resume: Continue the run in `out` where it stopped, bit for bit on the CPU. Other arguments may be left out;
+            they cannot change, except `data` and `val`, which say where the same data is now.
         device: "auto", "cpu", "cuda" or "mps".
         cache: Folder for the features of frozen backbones; by default `$TAGLOOM_CACHE` or the user's cache folder.
         tensorboard: Also write TensorBoard events.
@@ -76,31 +77,31 @@ def train(
     with needs_train("training"):
         from tagloom.training.run import train as run_training
 
-    folder = Path(out)
-    plan = plan_run(
-        "train",
-        data,
-        folder,
-        val=val,
-        recipe=recipe,
-        epochs=epochs,
-        settings=settings,
-        data_options=data_options,
-        resume=resume,
-        task=task,
-        start_from=start_from,
-        split=split,
-    )
-    result = run_training(
-        plan,
-        folder,
-        resume=resume,
-        device=device,
-        cache_folder=_cache_folder(cache),
-        console=_announced(plan, folder, resume) if show_progress else None,
-        tensorboard=tensorboard,
-    )
-    return TrainedTagger(folder, result.classes, result.metrics, device)
+    with run_folder(out, "runs/tagger", resume=resume) as folder:
+        plan = plan_run(
+            "train",
+            data,
+            folder,
+            val=val,
+            recipe=recipe,
+            epochs=epochs,
+            settings=settings,
+            data_options=data_options,
+            resume=resume,
+            task=task,
+            start_from=start_from,
+            split=split,
+        )
+        result = run_training(
+            plan,
+            folder,
+            resume=resume,
+            device=device,
+            cache_folder=_cache_folder(cache),
+            console=_announced(plan, folder, resume) if show_progress else None,
+            tensorboard=tensorboard,
+        )
+        return TrainedTagger(folder, result.classes, result.metrics, device)
 
 
 def distill(
@@ -108,7 +109,7 @@ def distill(
     *,
     val: StrPath | None = None,
     recipe: StrPath | Recipe | None = None,
-    out: StrPath = "runs/student",
+    out: StrPath | None = None,
     kinds: str | Sequence[str] | None = None,
     k: int | None = None,
     tau: float | None = None,
@@ -136,7 +137,8 @@ def distill(
         data: The training table. May be left out with `resume`.
         val: The validation table, for the reported metrics.
         recipe: The recipe of student and teachers: a name, a .yaml file or a `Recipe`. "quick" by default.
-        out: The student's tagger folder; the teachers are written to `teachers/` below it.
+        out: The student's tagger folder; the teachers are written to `teachers/` below it. By default the first of
+            runs/student, runs/student-2, … that does not exist; with `resume`, the one of them that was stopped.
         kinds: How to split the labels: "co" (labels that appear together), "dis" (labels that do not), "random" (a
             control) or "self" (one teacher with all labels). ("co", "dis") by default.
         k: Parts, and so teachers, per kind; 5 by default.
@@ -171,32 +173,32 @@ def distill(
     with needs_train("distilling"):
         from tagloom.training.distill.run import distill as run_distillation
 
-    folder = Path(out)
-    plan = plan_run(
-        "distill",
-        data,
-        folder,
-        val=val,
-        recipe=recipe,
-        epochs=epochs,
-        settings=settings,
-        data_options=data_options,
-        resume=resume,
-    )
-    choices = {"k": k, "tau": tau, "teacher_epochs": teacher_epochs, "images": images}
-    plan = replace(plan, distill=plan_teachers(plan.distill, plan.recipe, kinds=kinds, weights=weights, **choices))
-    result = run_distillation(
-        plan,
-        folder,
-        resume=resume,
-        device=device,
-        cache_folder=_cache_folder(cache),
-        jobs=jobs,
-        engine=engine,
-        console=_announced(plan, folder, resume) if show_progress else None,
-        tensorboard=tensorboard,
-    )
-    return TrainedTagger(folder, result.classes, result.metrics, device)
+    with run_folder(out, "runs/student", resume=resume) as folder:
+        plan = plan_run(
+            "distill",
+            data,
+            folder,
+            val=val,
+            recipe=recipe,
+            epochs=epochs,
+            settings=settings,
+            data_options=data_options,
+            resume=resume,
+        )
+        choices = {"k": k, "tau": tau, "teacher_epochs": teacher_epochs, "images": images}
+        plan = replace(plan, distill=plan_teachers(plan.distill, plan.recipe, kinds=kinds, weights=weights, **choices))
+        result = run_distillation(
+            plan,
+            folder,
+            resume=resume,
+            device=device,
+            cache_folder=_cache_folder(cache),
+            jobs=jobs,
+            engine=engine,
+            console=_announced(plan, folder, resume) if show_progress else None,
+            tensorboard=tensorboard,
+        )
+        return TrainedTagger(folder, result.classes, result.metrics, device)
 
 
 def _cache_folder(given: StrPath | None) -> Path:

@@ -59,8 +59,12 @@ def distill(
         typer.Option(help="Train teachers here, or on the Ray cluster of RAY_ADDRESS (or one started here)."),
     ] = "local",
     out: Annotated[
-        Path, typer.Option(help="Write the student to this folder, and its teachers to teachers/ below it.")
-    ] = Path("runs/student"),
+        Path | None,
+        typer.Option(
+            help="Write the student to this folder, and its teachers to teachers/ below it (default: runs/student, or "
+            "the next free runs/student-2, …)."
+        ),
+    ] = None,
     resume: Resume = False,
     settings: Settings = None,
     device: Device = "auto",
@@ -81,7 +85,7 @@ def distill(
     from tagloom.api import distill as distill_tagger
     from tagloom.recipe import read_settings
 
-    with told_how_to_resume("distill", out):
+    with told_how_to_resume("distill"):
         result = distill_tagger(
             data,
             val=val,

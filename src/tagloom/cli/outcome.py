@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tagloom.terminal import open_console, warn
@@ -13,12 +12,12 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def told_how_to_resume(verb: str, out: Path) -> Iterator[None]:
+def told_how_to_resume(verb: str) -> Iterator[None]:
     """Print the command that continues a run, if somebody stops it."""
     try:
         yield
-    except Interrupted:
-        warn(f"stopped on request. Continue with: tagloom {verb} --resume --out {out}")
+    except Interrupted as error:
+        warn(f"stopped on request. Continue with: tagloom {verb} --resume --out {error.folder}")
         raise
 
 

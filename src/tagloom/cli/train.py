@@ -31,7 +31,10 @@ def train(
         str | None,
         typer.Option(help="Set the task: multi, or single for exactly one label per image (softmax, top-1)."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Write the tagger to this folder.")] = Path("runs/tagger"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the tagger to this folder (default: runs/tagger, or the next free runs/tagger-2, …)."),
+    ] = None,
     resume: Resume = False,
     settings: Settings = None,
     start_from: Annotated[
@@ -53,7 +56,7 @@ def train(
     from tagloom.api import train as train_tagger
     from tagloom.recipe import read_settings
 
-    with told_how_to_resume("train", out):
+    with told_how_to_resume("train"):
         result = train_tagger(
             data,
             val=val,

@@ -8,6 +8,7 @@ from rich.markup import escape
 
 import tagloom
 from tagloom.errors import TaggerError
+from tagloom.files import whole_file
 from tagloom.models.network import TaggerNetwork, count_parameters, save_weights
 from tagloom.models.onnx_export import export_onnx
 from tagloom.recipe import Recipe
@@ -17,6 +18,7 @@ from tagloom.scoring.measure import measure_scores
 from tagloom.scoring.thresholds import choose_thresholds
 from tagloom.tagger.card import model_card
 from tagloom.tagger.spec import CARD_FILE, ONNX_FILE, WORDS_FILE, TaggerSpec, WordForm, write_spec
+from tagloom.training.contents import changed_note
 from tagloom.training.context import RunContext
 from tagloom.training.features.broken import note_skipped
 from tagloom.training.features.prepare import RunBatches
@@ -50,6 +52,7 @@ def finish(
     tables: Tables,
     batches: RunBatches,
     epochs: int,
+    changed: int,
     context: RunContext,
 ) -> Metrics:
     """Calibrate, choose thresholds, measure, and write the tagger folder.
@@ -61,6 +64,7 @@ def finish(
         tables: The run's.
         batches: The run's.
         epochs: How many epochs were trained.
+        changed: How many images changed or vanished while the run was stopped.
         context: The run's.
 
     Returns:
@@ -92,7 +96,7 @@ def finish(
         words=_word_form(network, recipe),
         recipe=recipe.to_dict(),
         metrics=metrics,
-        data=_origin(plan, tables, batches) | {"epochs": epochs} | _sizes(network),
+        data=_origin(plan, tables, batches) | {"epochs": epochs} | changed_note(changed) | _sizes(network),
         version=tagloom.__version__,
     )
     _write_folder(spec, network, plan, context)
@@ -152,7 +156,8 @@ def _write_folder(spec: TaggerSpec, network: TaggerNetwork, plan: RunPlan, conte
         write_vectors(context.out / WORDS_FILE, vectors)
     if plan.export:
         _export(network, plan.recipe, context)
-    (context.out / CARD_FILE).write_text(model_card(spec), encoding="utf-8")
+    with whole_file(context.out / CARD_FILE) as partial:
+        partial.write_text(model_card(spec), encoding="utf-8")
     write_spec(spec, context.out)
 
 

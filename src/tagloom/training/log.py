@@ -4,12 +4,14 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
 import tagloom
 from tagloom.errors import MissingExtraError
@@ -44,6 +46,7 @@ class RunLog:
         self._announced: set[str] = set()
         self._steps = self._steps_done = 0
         self._board = _tensorboard_writer(folder) if tensorboard else None
+        self._complained = False
 
     def __enter__(self) -> "RunLog":
         self._display.__enter__()
@@ -52,9 +55,11 @@ class RunLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._display.__exit__(kind, error, trace)
+        with suppress(OSError):
+            self._display.__exit__(kind, error, trace)
         if self._board:
-            self._board.close()
+            with suppress(OSError):
+                self._board.close()
 
     def start(self, **fields: Any) -> None:
         """Log that a run starts, or continues, and on which machine."""
@@ -62,22 +67,30 @@ class RunLog:
         self.event("start", **fields, **here)
 
     def event(self, kind: str, **fields: Any) -> None:
-        """Append one line to the log."""
+        """Append one line to the log. A run does not stop because its log cannot be written; it says so once."""
         line = json.dumps({"event": kind, "time": round(time.time(), 3), **fields}, ensure_ascii=False)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        size = self._path.stat().st_size if self._path.exists() else 0
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        except OSError as error:
+            with suppress(OSError):
+                os.truncate(self._path, size)  # half a line would spoil the next one
+            self._complain(f"{self._path}: cannot be written ({error.strerror}); events are missing from it.")
 
     def say(self, text: str) -> None:
         """Show a line above the progress bars."""
-        if self._console is not None:
-            self._console.print(text)
+        with self._showing() as console:
+            if console is not None:
+                console.print(text)
 
     def work(self, what: str, done: int, total: int, note: str = "") -> None:
         """Show how far a piece of work is. Without a terminal, its first report is a line of its own."""
-        if what not in self._announced and self._console is not None and not self._console.is_terminal:
-            self._console.print(progress_line(what, done, total, seconds=0.0), markup=False, soft_wrap=True)
-        self._announced.add(what)
-        self._display.update(what, done, total, note=note)
+        with self._showing() as console:
+            if what not in self._announced and console is not None and not console.is_terminal:
+                console.print(progress_line(what, done, total, seconds=0.0), markup=False, soft_wrap=True)
+            self._announced.add(what)
+            self._display.update(what, done, total, note=note)
 
     def epoch_starts(self, epoch: int, epochs: int, steps: int, done: int) -> None:
         """Move the training's progress to an epoch of `steps` steps, of which `done` are done."""
@@ -96,8 +109,27 @@ class RunLog:
         shown = "  ".join(f"{name} {value:.4g}" for name, value in row.items() if name not in _UNPRINTED)
         self.say(f"[dim]epoch {int(row['epoch']):>3}[/]  {shown}")
         if self._board:
-            for name, value in row.items():
-                self._board.add_scalar(name, value, int(row["epoch"]))
+            try:
+                for name, value in row.items():
+                    self._board.add_scalar(name, value, int(row["epoch"]))
+            except OSError as error:
+                self._board = None
+                self._complain(f"TensorBoard events cannot be written ({error.strerror}).")
+
+    @contextmanager
+    def _showing(self) -> Iterator[Console | None]:
+        """Give the console. If it is gone, its window closed or its pipe broken, the run continues in silence."""
+        try:
+            yield self._console
+        except OSError:
+            with suppress(OSError):
+                self._display.__exit__(None, None, None)
+            self._console, self._display = None, ProgressDisplay(None)
+
+    def _complain(self, text: str) -> None:
+        if not self._complained:
+            self._complained = True
+            self.say(f"[yellow]{escape(text)} The run continues.[/]")
 
 
 def _tensorboard_writer(folder: Path) -> Any:

@@ -14,7 +14,7 @@ from tagloom.recipe.parts import OptimiserSettings, TrainingSettings
 from tagloom.training.checkpoint import CheckpointStore
 from tagloom.training.context import RunContext
 from tagloom.training.features.batches import Batch, Batches
-from tagloom.training.optimiser import learning_rate_at, set_learning_rate
+from tagloom.training.optimiser import learning_rate_at, moving_tensors, set_learning_rate
 from tagloom.training.state import Position, TrainingState
 from tagloom.training.tasks.supervised import Task
 
@@ -65,9 +65,8 @@ def fit(
     loop = _Loop(state, task, batches, training, optimising, half, store, context)
     while state.position.epoch < training.epochs and not _out_of_patience(state.position, training):
         loop.run_epoch(validate)
-    best = store.load_best() if training.select == "best" else None
-    if best is not None:
-        module.load_state_dict(best)
+    if training.select == "best" and state.position.best_epoch >= 0:
+        module.load_state_dict(store.load_best(state.position.best_epoch))
     elif state.average:
         state.average.swap(module)
     module.eval()
@@ -108,7 +107,8 @@ class _Loop:
             if metrics.get(training.metric, -math.inf) > position.best:
                 position.best, position.best_epoch = metrics[training.metric], position.epoch
                 if training.select == "best":
-                    self.store.save_best(state.module.state_dict())
+                    self._check_weights()
+                    self.store.save_best(position.epoch, state.module.state_dict())
         row: dict[str, float] = {"epoch": position.epoch + 1}
         row |= {name: total / self.steps_per_epoch for name, total in position.sums.items()}
         row["learning_rate"] = self._rate_at((position.epoch + 1) * self.steps_per_epoch - 1)
@@ -116,6 +116,7 @@ class _Loop:
         position.end_epoch(row)
         self.context.log.epoch_ends(row)
         self._save()
+        self.store.drop_bests_but(position.best_epoch)
 
     def _take_step(self, micro_batches: list[Batch]) -> None:
         """Take one optimiser step, report it, and save where it is time or somebody asked to stop."""
@@ -173,8 +174,15 @@ class _Loop:
         )
 
     def _save(self) -> None:
+        self._check_weights()
         self.store.save(self.state.to_checkpoint())
         self.saved_at = time.monotonic()
+
+    def _check_weights(self) -> None:
+        """Refuse to save weights that are not finite: a step with finite gradients can still overflow them."""
+        for _, tensor in moving_tensors(self.state.module):
+            if not bool(torch.isfinite(tensor).all()):
+                self._check_finite("largest weight", float(tensor.detach().abs().max()))
 
     def _check_finite(self, what: str, value: float) -> None:
         if not math.isfinite(value):

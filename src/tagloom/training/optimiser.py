@@ -81,20 +81,20 @@ class WeightAverage:
     def __init__(self, module: nn.Module, decay: float) -> None:
         self.decay = decay
         self.steps = 0
-        self.shadow = {name: value.detach().clone() for name, value in _moving(module)}
+        self.shadow = {name: value.detach().clone() for name, value in moving_tensors(module)}
 
     @torch.no_grad()
     def update(self, module: nn.Module) -> None:
         """Move the average towards the module's current weights."""
         self.steps += 1
         decay = min(self.decay, (1 + self.steps) / (10 + self.steps))
-        for name, value in _moving(module):
+        for name, value in moving_tensors(module):
             self.shadow[name].lerp_(value.detach(), 1 - decay)
 
     @torch.no_grad()
     def swap(self, module: nn.Module) -> None:
         """Swap the module's weights with the average; a second call swaps them back."""
-        for name, value in _moving(module):
+        for name, value in moving_tensors(module):
             kept = value.detach().clone()
             value.copy_(self.shadow[name])
             self.shadow[name].copy_(kept)
@@ -110,7 +110,7 @@ class WeightAverage:
             self.shadow[name].copy_(value)
 
 
-def _moving(module: nn.Module) -> Iterable[tuple[str, Tensor]]:
+def moving_tensors(module: nn.Module) -> Iterable[tuple[str, Tensor]]:
     """List the tensors that training changes: trainable parameters, and running statistics of norms."""
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:

@@ -63,20 +63,29 @@ class RunPlan:
             recipe=replace(self.recipe, words=words),
         )
 
-    def write(self, folder: Path) -> None:
-        """Write the plan to the run's folder."""
-        content = asdict(replace(self.placed(), table=None))
+    def write(self, folder: Path, identity: str | None = None) -> None:
+        """Write the plan to the run's folder.
+
+        Args:
+            folder: The run's.
+            identity: What `run_identity` gives for the plan and its data, if they are read: `read_identity` gives it
+                back, so that a run is not resumed with other data before it has a checkpoint.
+        """
+        content = asdict(replace(self.placed(), table=None)) | {"identity": identity}
         del content["table"]
-        (folder / RECIPE_FILE).write_text(self.recipe.to_yaml(), encoding="utf-8")
+        with whole_file(folder / RECIPE_FILE) as partial:
+            partial.write_text(self.recipe.to_yaml(), encoding="utf-8")
         with whole_file(folder / RUN_FILE) as partial:
             partial.write_text(json.dumps(content, indent=1), encoding="utf-8")
 
     def check_same(self, wanted: "RunPlan") -> None:
-        """Refuse to continue this run with anything but what it was started with."""
+        """Refuse to continue this run with anything but what it was started with.
+
+        The paths of its tables may differ, since data moves. Whether their content is the same, `run_identity` knows.
+        """
         started, asked = self.placed(), wanted.placed()
         pairs: list[tuple[str, Any, Any]] = [
-            ("the training table", started.data, asked.data),
-            ("--val", started.val, asked.val),
+            ("--val", _given(started.val), _given(asked.val)),
             ("--data-option", started.data_options, asked.data_options),
             ("--start-from", started.start, asked.start),
             ("the list of classes", started.classes, asked.classes),
@@ -117,6 +126,14 @@ class RunPlan:
 _WRITTEN = [entry.name for entry in fields(RunPlan) if entry.name != "table"]
 
 
+def read_identity(folder: Path) -> str | None:
+    """Read what `RunPlan.write` was given as the run's identity; None if there is none."""
+    try:
+        return cast(str | None, json.loads((folder / RUN_FILE).read_text(encoding="utf-8")).get("identity"))
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
 def check_options(recipe: Recipe) -> Loss:
     """Check the options of head and loss, which only they know.
 
@@ -149,6 +166,10 @@ def _is_path(name: str) -> bool:
 
 def _absolute(path: str) -> str:
     return str(Path(path).resolve())
+
+
+def _given(path: str | None) -> str:
+    return "left out" if path is None else "given"
 
 
 def _plain(distill: Distillation | None) -> dict[str, Any] | None:

@@ -5,20 +5,21 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from tagloom.errors import TagloomError
+from tagloom.errors import DataError, TagloomError
 from tagloom.losses import Loss
 from tagloom.models.network import pick_device
-from tagloom.training.checkpoint import CheckpointStore, run_identity
+from tagloom.training.checkpoint import CheckpointError, CheckpointStore, run_identity
+from tagloom.training.contents import compare_contents
 from tagloom.training.context import RunContext
 from tagloom.training.features.broken import note_broken
 from tagloom.training.features.prepare import make_batches
 from tagloom.training.finish import finish
-from tagloom.training.folder import check_folder, make_folder
+from tagloom.training.folder import check_folder, open_folder
 from tagloom.training.log import RunLog
 from tagloom.training.loop import fit
 from tagloom.training.network import first_network, trained_part
 from tagloom.training.optimiser import create_optimiser
-from tagloom.training.plan import RunPlan, check_options
+from tagloom.training.plan import RunPlan, check_options, read_identity
 from tagloom.training.signals import StopRequest
 from tagloom.training.tables import Tables, load_tables, report_tables
 from tagloom.training.tasks.choose import AskTeachers, choose_task
@@ -67,13 +68,37 @@ def train(
         raise TagloomError(f"{out}: is the run of a student. Continue with: tagloom distill --resume --out {out}")
     check_folder(out, resume=resume)
     loss = check_options(plan.recipe)
+    if resume:
+        check_present(plan, out)
     tables = load_tables(plan)
     chosen_device = pick_device(device)
-    make_folder(out)
-    if not resume:
-        plan.write(out)
-    with StopRequest() as stop, RunLog(out, console, tensorboard) as log:
-        return run_plan(plan, tables, loss, RunContext(out, chosen_device, cache_folder, stop, log))
+    with open_folder(out, resume=resume):
+        write_plan(plan, tables, out, resume=resume)
+        with StopRequest() as stop, RunLog(out, console, tensorboard) as log:
+            return run_plan(plan, tables, loss, RunContext(out, chosen_device, cache_folder, stop, log))
+
+
+def check_present(plan: RunPlan, out: Path) -> None:
+    """Say how to name tables that have moved since the run in `out` was started."""
+    for path, named in ((plan.data, "NEW/train.csv"), (plan.val, "--val NEW/val.csv")):
+        if path is not None and not Path(path).exists():
+            verb = "distill" if plan.distill else "train"
+            raise DataError(
+                f"{path}: no such file, but this run was started with it. If it has moved, say where to: "
+                f"tagloom {verb} {named} --resume --out {out}"
+            )
+
+
+def write_plan(plan: RunPlan, tables: Tables, out: Path, *, resume: bool) -> None:
+    """Write a plan to its folder, with where its data is now; refuse to resume a run with other data."""
+    identity = run_identity(plan, tables)
+    if resume and read_identity(out) not in (None, identity):
+        raise CheckpointError(
+            f"{out}: this run was started with another recipe, other data or another seed. If only the data was named, "
+            f"classes, labels or the order of the images differ in {tables.table.source} or the validation table. "
+            "Restore them, or start another run with another --out."
+        )
+    plan.write(out, identity)
 
 
 def run_plan(
@@ -98,6 +123,7 @@ def run_plan(
     teachers = ask_teachers(batches.learn, context) if ask_teachers else None
     task = choose_task(recipe, forward, loss, network.head, teachers)
     store = CheckpointStore(context.out, run_identity(plan, tables))
+    changed = compare_contents(batches, tables, store, recipe.data.max_broken, context)
     history = fit(
         module,
         task,
@@ -109,7 +135,7 @@ def run_plan(
         store=store,
         context=context,
     )
-    metrics = finish(network, forward, plan, tables, batches, len(history), context)
+    metrics = finish(network, forward, plan, tables, batches, len(history), changed, context)
     store.remove()
     context.log.event("finish", **{part: found["mAP"] for part, found in metrics.items()})
     return TrainingResult(tables.table.classes, metrics, context.out)

@@ -1,26 +1,35 @@
-"""Stopping cleanly: Ctrl-C and SIGTERM are noted, and the work saves before it leaves."""
+"""Stopping cleanly: Ctrl-C, SIGTERM and SIGHUP are noted, and the work saves before it leaves."""
 
 import signal
 import threading
+from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
 from tagloom.errors import TagloomError
 
+# SIGHUP comes when a terminal is closed or an ssh connection drops. Windows has none.
+_HANGUP: signal.Signals | None = getattr(signal, "SIGHUP", None)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, *([] if _HANGUP is None else [_HANGUP]))
+
 
 class Interrupted(TagloomError):  # noqa: N818  it is not an error
-    """The user or the system asked to stop; everything is saved."""
+    """The user or the system asked to stop; everything is saved.
+
+    `folder` names the run, where it is known.
+    """
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal_number)  # exactly the arguments, so that pickling between processes works
         self.exit_code = 128 + signal_number
+        self.folder: Path | None = None
 
     def __str__(self) -> str:
         return "everything so far is saved."
 
 
 class StopRequest:
-    """Notes SIGINT and SIGTERM while it is entered. A second Ctrl-C stops at once.
+    """Notes SIGINT, SIGTERM and SIGHUP while it is entered. A second Ctrl-C stops at once.
 
     Signals can be caught in the main thread only, so in any other thread it never asks to stop.
     """
@@ -42,7 +51,9 @@ class StopRequest:
     def listen(self) -> None:
         """Catch the signals, even if another library has replaced our handlers since."""
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in STOP_SIGNALS:
+                if number == _HANGUP and signal.getsignal(number) is signal.SIG_IGN:
+                    continue  # nohup: whoever started this process wants it to outlive the terminal
                 self._before.setdefault(number, signal.signal(number, self._note))
 
     def __enter__(self) -> "StopRequest":

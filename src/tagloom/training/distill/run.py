@@ -27,11 +27,11 @@ from tagloom.training.distill.teachers import (
     write_partitions,
 )
 from tagloom.training.features.prepare import make_batches
-from tagloom.training.folder import check_folder, make_folder
+from tagloom.training.folder import STARTED, check_folder, open_folder
 from tagloom.training.log import RunLog
 from tagloom.training.network import first_network
 from tagloom.training.plan import RunPlan, check_options
-from tagloom.training.run import TrainingResult, run_plan
+from tagloom.training.run import TrainingResult, check_present, run_plan, write_plan
 from tagloom.training.signals import StopRequest
 from tagloom.training.tables import Tables, load_tables
 
@@ -72,10 +72,12 @@ def distill(
         The student's classes and metrics.
     """
     settings = _check(plan, jobs)
-    check_folder(out, resume=resume, started=(PARTS_FILE, CHECKPOINT_FOLDER))
+    started = (PARTS_FILE, *STARTED)
+    check_folder(out, resume=resume, started=started)
     loss = check_options(plan.recipe)
     if resume:
         RunPlan.read(out).check_same(plan)
+        check_present(plan, out)
     tables = load_tables(plan)
     partitions = read_partitions(out, tables.table)
     if partitions is None:
@@ -83,9 +85,8 @@ def distill(
     teachers = list_teachers(plan, tables, partitions, out)
     unfinished = [teacher for teacher in teachers if not _is_finished(teacher)]
     chosen_device = pick_device(device)
-    make_folder(out)
-    plan.write(out)
-    with StopRequest() as stop:
+    with open_folder(out, resume=resume, started=started), StopRequest() as stop:
+        write_plan(plan, tables, out, resume=resume)
         if unfinished:
             with RunLog(out, console) as log:
                 _look_once(plan, tables, unfinished, RunContext(out, chosen_device, cache_folder, stop, log))

@@ -14,7 +14,7 @@ from tagloom.recipe import Recipe
 from tagloom.recipe.distillation import Distillation
 from tagloom.recipe.head_parts import part_options
 from tagloom.training.plan import RunPlan
-from tagloom.training.tables import Tables, focus, no_positive
+from tagloom.training.tables import Tables, focus, label_fingerprint, no_positive
 
 PARTS_FILE = "parts.json"
 TEACHERS_FOLDER = "teachers"
@@ -64,7 +64,7 @@ def split_labels(table: LabelTable, settings: Distillation, seed: int) -> Partit
 
 def write_partitions(out: Path, table: LabelTable, partitions: Partitions) -> None:
     """Write to a folder how the labels of a table are split."""
-    content = {"table": table.fingerprint(), "parts": partitions}
+    content = {"table": label_fingerprint(table), "parts": partitions}
     with whole_file(out / PARTS_FILE) as partial:
         partial.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
 
@@ -86,7 +86,7 @@ def read_partitions(out: Path, table: LabelTable) -> Partitions | None:
         raise TagloomError(
             f"{path}: cannot be read as parts of the labels ({error}). Delete it to split them again."
         ) from error
-    if fingerprint != table.fingerprint():
+    if fingerprint != label_fingerprint(table):
         raise TagloomError(
             f"{path}: the labels of {table.source} have changed since they were split, so the teachers no longer fit. "
             "Restore the table, or name another --out."

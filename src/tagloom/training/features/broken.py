@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from rich.markup import escape
 
 from tagloom.errors import ImageError
+from tagloom.files import whole_file
 from tagloom.training.context import RunContext
 from tagloom.training.features.batches import Batches
 from tagloom.training.features.picture_batches import PictureBatches
@@ -19,7 +20,7 @@ def note_broken(broken: Sequence[ImageError], context: RunContext) -> None:
     if not broken:
         return
     path = context.out / BROKEN_FILE
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with whole_file(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["image", "problem"])
         writer.writerows((error.path, error.finding) for error in broken)

@@ -44,12 +44,14 @@ class Extraction:
         features: Their summaries, aligned with `rows`.
         broken: The row and error of each image that could not be read.
         computed: How many images went through the backbone; the others were in the cache.
+        keys: The content hash of each readable image, aligned with `rows`.
     """
 
     rows: NDArray[np.int64]
     features: CachedFeatures
     broken: list[tuple[int, ImageError]]
     computed: int
+    keys: list[str]
 
 
 def extract_features(
@@ -104,8 +106,8 @@ def extract_features(
             unreadable[row] = ImageError(str(paths[row]), broken[key].reason, broken[key].finding)
     check(sorted(unreadable.items()))
     rows = np.array([row for row in range(len(paths)) if row not in unreadable], np.int64)
-    features = cache.view([cast(str, keys[row]) for row in rows])
-    return Extraction(rows, features, sorted(unreadable.items()), computed)
+    found = [cast(str, keys[row]) for row in rows]
+    return Extraction(rows, cache.view(found), sorted(unreadable.items()), computed, found)
 
 
 def extractor_key(network: TaggerNetwork, preprocess: Preprocess, view: View) -> str:

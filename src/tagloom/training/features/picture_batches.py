@@ -15,6 +15,7 @@ from tagloom.data.transforms import augment, decode_size, prepare, sample_rng
 from tagloom.errors import ImageError
 from tagloom.recipe.pictures import Augment, Preprocess
 from tagloom.training.features.batches import Batch, Labels, cut, epoch_order
+from tagloom.training.signals import STOP_SIGNALS
 
 
 class PictureBatches:
@@ -117,8 +118,8 @@ def _collate(
 
 def _leave_signals_to_the_parent(worker: int) -> None:
     """Keep a worker alive when the whole process group is asked to stop, so that the current step can finish."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _repeated(order: NDArray[np.int64], times: int) -> NDArray[np.int64]:

@@ -1,7 +1,9 @@
 """From a run's tables to its batches: every image is read once, and those that cannot be read are left out."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -9,6 +11,7 @@ from numpy.typing import NDArray
 from rich.markup import escape
 
 from tagloom.cores import usable_cores
+from tagloom.data.images import content_hash
 from tagloom.data.reading import check_broken, read_pictures
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError, ImageError
@@ -25,9 +28,11 @@ from tagloom.training.features.views import PLAIN, View, views_to_learn_from
 from tagloom.training.tables import Tables
 
 Rows: TypeAlias = NDArray[np.int64]
+Contents: TypeAlias = NDArray[np.uint8]
 
 TRAINING = "training images"
 VALIDATION = "validation images"
+HASH_BYTES = 16  # of `content_hash`
 ALLOW_MORE = "--set data.max_broken=0.2"
 
 
@@ -40,12 +45,15 @@ class RunBatches:
         held_out: Those held out of the training table; None if no labelled image is.
         val: Those of the validation table; None without one.
         broken: The images that were left out, and what is wrong with them.
+        contents: (images, bytes of a hash) uint8, what each image of the training and then of the validation table
+            holds; 0 where it cannot be read.
     """
 
     learn: Batches
     held_out: Batches | None
     val: Batches | None
     broken: list[ImageError]
+    contents: Contents
 
 
 def make_batches(network: TaggerNetwork, tables: Tables, recipe: Recipe, context: RunContext) -> RunBatches:
@@ -72,9 +80,11 @@ def _feature_batches(network: TaggerNetwork, tables: Tables, recipe: Recipe, con
     views = [found.features.select(learn)]
     views += [_extract(network, to_learn, TRAINING, view, recipe, context).features for view, _ in seen[1:]]
     broken, val = found.broken, None
+    contents = [_contents(tables.table, found.rows, found.keys)]
     if tables.val is not None:
         found_val = _extract(network, tables.val, VALIDATION, PLAIN, recipe, context)
         broken = broken + found_val.broken
+        contents.append(_contents(tables.val, found_val.rows, found_val.keys))
         val = batches(tables.val.select(found_val.rows), [found_val.features])
     if training.standardise:
         standardise_features(network, views[0], training.seed)
@@ -83,6 +93,7 @@ def _feature_batches(network: TaggerNetwork, tables: Tables, recipe: Recipe, con
         held_out=None if held_out is None else batches(table.select(held_out), [found.features.select(held_out)]),
         val=val,
         broken=[error for _, error in broken],
+        contents=np.concatenate(contents),
     )
 
 
@@ -104,9 +115,11 @@ def _picture_batches(network: TaggerNetwork, tables: Tables, recipe: Recipe, con
     table = tables.table.select(readable)
     learn, held_out = _split(table, tables.held_out[readable], recipe, context)
     to_learn, val = batches(table.select(learn)), None
+    contents = [_contents(tables.table, readable, _hashed(table))]
     if tables.val is not None:
         readable_val, broken_val = _readable(tables.val, VALIDATION, recipe, context)
         broken = broken + broken_val
+        contents.append(_contents(tables.val, readable_val, _hashed(tables.val.select(readable_val))))
         val = batches(tables.val.select(readable_val))
     if training.standardise and recipe.backbone.frozen:
         standardise_pictures(network, to_learn, training.seed, context.device)
@@ -115,6 +128,7 @@ def _picture_batches(network: TaggerNetwork, tables: Tables, recipe: Recipe, con
         held_out=None if held_out is None else batches(table.select(held_out)),
         val=val,
         broken=broken,
+        contents=np.concatenate(contents),
     )
 
 
@@ -130,6 +144,28 @@ def _split(
     if recipe.data.holdout > 0:
         context.log.say("[yellow]no held-out image has a label, so thresholds are not chosen.[/]")
     return learn, None
+
+
+def _contents(table: LabelTable, rows: Rows, keys: Sequence[str | None]) -> Contents:
+    """Arrange the content hashes of some rows by the rows of their table; the others are 0."""
+    contents = np.zeros((len(table), HASH_BYTES), np.uint8)
+    for row, key in zip(rows.tolist(), keys, strict=True):
+        if key is not None:
+            contents[row] = np.frombuffer(bytes.fromhex(key), np.uint8)
+    return contents
+
+
+def _hashed(table: LabelTable) -> list[str | None]:
+    """Hash the files of all images; None for one that has vanished since it was decoded."""
+
+    def key(path: Path) -> str | None:
+        try:
+            return content_hash(path)
+        except ImageError:
+            return None
+
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        return list(pool.map(key, (table.path(row) for row in range(len(table)))))
 
 
 def _extract(
