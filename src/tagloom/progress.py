@@ -39,13 +39,13 @@ class ProgressDisplay:
         self._closing_lines = not transient
         self._clock = clock
         self._bars = Bars(
-            TextColumn("{task.description:<28}"),
+            TextColumn("{task.description:<28}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
             console=console,
             disable=console is None or not console.is_terminal,
             transient=transient,
@@ -88,9 +88,11 @@ class ProgressDisplay:
         """Print a plain line, unless the last one was printed a moment ago."""
         now = self._clock()
         closing = self._closing_lines and done >= total and not self._closed
-        if self._console is None or (now - self._said < SECONDS_BETWEEN_LINES and not closing):
+        due = now - self._said >= SECONDS_BETWEEN_LINES
+        if self._console is None or not (due or closing):
             return
-        self._said, self._closed = now, done >= total
+        self._said = now if due else self._said  # a closing line must not put off that of other work
+        self._closed = done >= total
         line = progress_line(self._what, done, total, seconds=now - self._started, before=self._first)
         self._console.print(f"{line}  {note}" if note else line, markup=False, soft_wrap=True)
 

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from tagloom.errors import TagloomError
-from tagloom.terminal import open_console
+from tagloom.terminal import open_console, print_line
 
 if TYPE_CHECKING:
     from tagloom.recipe import Recipe
@@ -46,7 +45,7 @@ def list_recipes() -> None:
             if (recipe.paper if recipe.reports else "") == paper:
                 about = _reported(recipe) if recipe.reports else recipe.purpose
                 table.add_row(recipe.name, str(recipe.preprocess.size), about)
-        console.print(f"\n[bold]{title}[/]")
+        console.print(f"\n[bold]{title}[/]", markup=True)
         console.print(table)
     console.print("\nSee a recipe, and the command that runs it: tagloom recipes show NAME")
 
@@ -98,9 +97,7 @@ def copy_recipe(name: Name, path: Annotated[Path, typer.Argument(help="The .yaml
         raise TagloomError(f"{path}: already exists; name another file.")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-    open_console().print(
-        f"Written to {path}. Change it, then: tagloom train DATA --recipe {path}", markup=False, soft_wrap=True
-    )
+    print_line(open_console(), f"Written to {path}. Change it, then: tagloom train DATA --recipe {path}")
 
 
 @recipes.command("validate")
@@ -113,7 +110,7 @@ def validate_recipe(path: Annotated[str, typer.Argument(help="A .yaml file, or a
     try:
         from tagloom.training.plan import check_options
     except ModuleNotFoundError:
-        console.print("[yellow]The options of head and loss are not checked: that needs 'tagloom\\[train]'.[/]")
+        console.print("The options of head and loss are not checked: that needs 'tagloom[train]'.", style="yellow")
     else:
         check_options(recipe)
-    console.print(f"[green]{escape(path)} is a valid recipe[/] ({recipe.backbone.name} + {recipe.head.name}).")
+    print_line(console, f"{path} is a valid recipe ({recipe.backbone.name} + {recipe.head.name}).")

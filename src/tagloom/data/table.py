@@ -1,6 +1,7 @@
 """The label table: which pairs of image and class are positive, negative or unknown."""
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ Pairs: TypeAlias = "csr_array[np.bool_, tuple[int, int]]"
 Rows: TypeAlias = "slice | Sequence[int] | NDArray[np.integer] | NDArray[np.bool_]"
 Unlisted: TypeAlias = Literal["negative", "unknown"]
 Task: TypeAlias = Literal["multi", "single"]
+_SURROGATE = re.compile("[\ud800-\udfff]")  # no text file can hold these; bytes of a file name that is not UTF-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +63,11 @@ class LabelTable:
     def __post_init__(self) -> None:
         if not all(self.classes):
             raise DataError(f"{self._name}: class {self.classes.index('') + 1} has an empty name. Give it one.")
+        if odd := [name for name in self.classes if _SURROGATE.search(name)]:
+            raise DataError(
+                f"{self._name}: class names must be UTF-8 text, and these are not: {listed(map(repr, odd))}. Rename "
+                "the labels, or the folders if folders name the classes."
+            )
         if len(set(self.classes)) != len(self.classes):
             twice = [name for name, times in Counter(self.classes).items() if times > 1]
             raise DataError(

@@ -63,14 +63,14 @@ class RunLog:
 
     def event(self, kind: str, **fields: Any) -> None:
         """Append one line to the log."""
-        line = json.dumps({"event": kind, "time": round(time.time(), 3), **fields}, ensure_ascii=False)
+        line = json.dumps({"event": kind, "time": round(time.time(), 3), **fields})  # ASCII: safe to print
         with self._path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
 
     def say(self, text: str) -> None:
         """Show a line above the progress bars."""
         if self._console is not None:
-            self._console.print(text)
+            self._console.print(text, markup=True)
 
     def work(self, what: str, done: int, total: int, note: str = "") -> None:
         """Show how far a piece of work is. Without a terminal, its first report is a line of its own."""
