@@ -87,7 +87,7 @@ class ProgressDisplay:
     def _say(self, done: int, total: int, note: str) -> None:
         """Print a plain line, unless the last one was printed a moment ago."""
         now = self._clock()
-        closing = self._closing_lines and done >= total and not self._closed
+        closing = self._closing_lines and done >= total and done > self._first and not self._closed
         due = now - self._said >= SECONDS_BETWEEN_LINES
         if self._console is None or not (due or closing):
             return
