@@ -9,6 +9,7 @@ import typer
 
 from tagloom.errors import TagloomError
 from tagloom.terminal import open_console, print_line
+from tagloom.wording import printable
 
 if TYPE_CHECKING:
     from tagloom.recipe import Recipe
@@ -70,18 +71,23 @@ def show_recipe(
     from tagloom.recipe.yaml_text import read_yaml, write_yaml
 
     if every:
-        sys.stdout.write(load_recipe(name).to_yaml())
+        _write(load_recipe(name).to_yaml())
         return
     text = recipe_text(name)
     base = read_yaml(text, name).get("base")
     if base is None:
-        sys.stdout.write(text)
+        _write(text)
         return
     comments = [line for line in text.splitlines() if line.startswith("#")]
     above = f"# With all settings of its base, {base}:"
     content = recipe_content(name)
     ordered = {field.name: content[field.name] for field in fields(Recipe) if field.name in content}
-    sys.stdout.write("\n".join([*comments, above, write_yaml(ordered)]))
+    _write("\n".join([*comments, above, write_yaml(ordered)]))
+
+
+def _write(text: str) -> None:
+    """Write a recipe as it is, so that it can be saved; but a stranger's must not steer the terminal."""
+    sys.stdout.write("\n".join(map(printable, text.split("\n"))))
 
 
 @recipes.command("copy")
