@@ -196,7 +196,8 @@ class LabelTable:
 
     def fingerprint(self) -> str:
         """Hash the images, classes and labels: different tables have different fingerprints."""
-        digest = hashlib.blake2b("\n".join([*self.images, "", *self.classes]).encode(), digest_size=16)
+        names = "\n".join([*self.images, "", *self.classes])
+        digest = hashlib.blake2b(names.encode("utf-8", "surrogatepass"), digest_size=16)
         digest.update(f"\n{self.unlisted}\n".encode())
         for pairs in (self.positive, self.exceptions):
             if pairs is not None:

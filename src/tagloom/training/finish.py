@@ -152,7 +152,7 @@ def _write_folder(spec: TaggerSpec, network: TaggerNetwork, plan: RunPlan, conte
         write_vectors(context.out / WORDS_FILE, vectors)
     if plan.export:
         _export(network, plan.recipe, context)
-    (context.out / CARD_FILE).write_text(model_card(spec), encoding="utf-8")
+    (context.out / CARD_FILE).write_text(model_card(spec), encoding="utf-8", errors="backslashreplace")
     write_spec(spec, context.out)
 
 

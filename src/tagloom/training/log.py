@@ -14,6 +14,7 @@ from rich.console import Console
 import tagloom
 from tagloom.errors import MissingExtraError
 from tagloom.progress import ProgressDisplay, progress_line
+from tagloom.wording import printable_lines
 
 LOG_FILE = "log.jsonl"
 # Not printed after an epoch. F1 depends on thresholds, which are chosen after the last epoch.
@@ -70,7 +71,7 @@ class RunLog:
     def say(self, text: str) -> None:
         """Show a line above the progress bars."""
         if self._console is not None:
-            self._console.print(text, markup=True)
+            self._console.print(printable_lines(text), markup=True)
 
     def work(self, what: str, done: int, total: int, note: str = "") -> None:
         """Show how far a piece of work is. Without a terminal, its first report is a line of its own."""
