@@ -177,8 +177,12 @@ def test_another_tagger_does_not_continue(tmp_path: Path) -> None:
         tag_to_file(stub_tagger(metrics={"a": 1}), paths, tmp_path / "tags.csv", resume=True)
 
 
-def start(images: Path, out: Path, *options: str) -> "subprocess.Popen[str]":
+def start(images: Path, out: Path, *options: str, most_bytes: int | None = None) -> "subprocess.Popen[str]":
+    """Start the command with a tagger that needs no network; `most_bytes` is the largest file it can write."""
     arguments = [sys.executable, str(COMMAND), "predict", str(images), "--out", str(out), *options]
+    if most_bytes is not None:
+        shell = f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({most_bytes},) * 2); "
+        arguments = [sys.executable, "-c", f"{shell}os.execv(sys.executable, {arguments!r})"]
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -208,6 +212,34 @@ def test_ctrl_c_and_sigterm_keep_what_is_done_and_say_how_to_continue(tmp_path: 
     assert len(out.read_text().splitlines()) == 1 + 320 - len([n for n in range(320) if n % 11 == 3])
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits")
+@pytest.mark.parametrize("most_bytes", [2500, 7300])
+def test_a_full_disk_is_a_clear_message_and_loses_nothing(tmp_path: Path, most_bytes: int) -> None:
+    images, whole, out = (
+        write_images(tmp_path / "images", 4 * BATCH_SIZE),
+        tmp_path / "whole.jsonl",
+        tmp_path / "t.jsonl",
+    )
+    assert start(images, whole).wait(60) == 0
+    out.write_text("the one before")
+    process = start(images, out, most_bytes=most_bytes)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 2, told
+    assert "t.jsonl: cannot be written" in told
+    assert "What is done is kept: make room, and continue with the same command and --resume." in told
+    assert "Traceback" not in told
+    assert out.read_text() == "the one before"
+    assert images_in(journal_path(out)) > 0
+    assert start(images, out, "--resume").wait(60) == 0
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_a_folder_in_its_way_is_named_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "tags.csv").mkdir()
+    with pytest.raises(DataError, match=r"tags\.csv: is a folder"):
+        tag_to_file(stub_tagger(), [tmp_path / "a.jpg"], tmp_path / "tags.csv")
+
+
 @pytest.mark.fuzz
 def test_a_prediction_that_is_killed_again_and_again_loses_and_doubles_no_row(
     tmp_path: Path, fuzz_rounds: Callable[[int], int]
@@ -227,6 +259,7 @@ def test_a_prediction_that_is_killed_again_and_again_loses_and_doubles_no_row(
         process.send_signal((signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGINT)[turn % 4])
         process.communicate(timeout=60)
         killed += process.returncode != 0
+        assert not out.exists() or out.read_bytes() == whole.read_bytes(), "a file of tags is whole or absent"
     assert killed >= kills - 1, "the images were done before it was killed often enough"
     last = start(images, out, "--resume")
     output, told = last.communicate(timeout=120)

@@ -91,15 +91,14 @@ def _predict_to_file(
 ) -> int:
     """Write the tags to a file, and give the number of images that cannot be read. Stop when somebody asks to."""
     from tagloom.predict.files import tag_to_file
-    from tagloom.predict.journal import journal_path
 
-    done = 0
-    if resume and not journal_path(out).exists():
-        note(f"{out}: no prediction was stopped here, so this one starts with the first image")
+    done = -1
     with StopRequest() as stop, show_progress(console, "tagging") as progress:
 
         def after_image(count: int, total: int) -> None:
             nonlocal done
+            if resume and done < 0 and count == 0:
+                note(f"{out}: nothing to continue here, so this starts with the first image")
             done = count
             progress(count, total)
             stop.leave_if_requested()
@@ -117,7 +116,7 @@ def _predict_to_file(
             )
         except Interrupted:
             how = f"{done:,} of {len(paths):,} images are done. Continue with the same command and --resume"
-            warn(f"stopped on request: {how if done else 'no image is done yet'}")
+            warn(f"stopped on request: {how if done > 0 else 'no image is done yet'}")
             raise
     print_line(console, f"{found.tagged} of {len(paths)} images tagged, in {out}")
     return found.failed

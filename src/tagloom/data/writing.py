@@ -26,8 +26,8 @@ def write_table(table: LabelTable, path: Path) -> Path:
     if not table.known(np.arange(len(table))).all():
         raise DataError(f"{table.source}: has unknown pairs, which a list of labels cannot express.")
     if odd := [name for name in table.classes if name != name.strip() or "\n" in name or "\r" in name]:
-        names = listed(map(shown, odd))
-        raise DataError(f"{table.source}: {CLASSES_FILE} cannot hold these names of classes: {names}. Rename them.")
+        found = listed(map(shown, odd))
+        raise DataError(f"{table.source}: {CLASSES_FILE} cannot hold these names of classes: {found}. Rename them.")
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)

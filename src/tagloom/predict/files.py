@@ -17,6 +17,7 @@ from tagloom.predict.tagger import HUB_PREFIX, Tag, Tagger
 from tagloom.tagger.spec import RUN_FILE, SPEC_FILE
 
 BATCH_SIZE = 32
+KEPT = "What is done is kept: make room, and continue with the same command and --resume."
 
 
 def split_arguments(arguments: Sequence[str]) -> tuple[str | None, list[Path]]:
@@ -117,12 +118,12 @@ def tag_to_file(
     Raises:
         DataError: If there is a journal and `resume` is not set, or if it was begun with other images or options.
     """
-    _check_suffix(out)
+    _check_name(out)
     naming = Naming(out.parent)
     names = [naming.name(path) for path in paths]
     identity = hashlib.blake2b(repr(tagger.spec).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
     asked = {"tagger": f"{identity} in {tagger.engine}", "threshold": threshold, "top_k": top_k}
-    with _writing(out), Journal(out, asked, names, resume=resume, chunk=BATCH_SIZE) as journal:
+    with _writing(out, KEPT), Journal(out, asked, names, resume=resume, chunk=BATCH_SIZE) as journal:
         on_image(journal.done, len(paths))
         for _, tags in tag_files(tagger, paths[journal.done :], threshold=threshold, top_k=top_k):
             if isinstance(tags, ImageError):
@@ -143,9 +144,9 @@ def write_tags(rows: Iterable[tuple[Path, list[Tag]]], path: Path) -> int:
     Returns:
         The number of images written.
     """
-    _check_suffix(path)
+    _check_name(path)
     naming = Naming(path.parent)
-    with _writing(path):
+    with _writing(path, "Name another --out."):
         return _write(((naming.name(image), tags) for image, tags in rows), path)
 
 
@@ -181,19 +182,24 @@ def _is_tagger(argument: str) -> bool:
     return argument.startswith(HUB_PREFIX) or any((Path(argument) / name).is_file() for name in (SPEC_FILE, RUN_FILE))
 
 
-def _check_suffix(path: Path) -> None:
+def _check_name(path: Path) -> None:
     if path.suffix not in (".csv", ".jsonl"):
         raise DataError(f"{path}: tags are written as .csv or .jsonl; use one of these suffixes.")
+    if path.is_dir():
+        raise DataError(f"{path}: is a folder. Name a file.")
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _writing(path: Path, advice: str) -> Iterator[None]:
     """Make the folder of a file, and turn what the system says about it into a message."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        yield
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({error}). Name another --out.") from error
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error}). {advice}") from error
 
 
 def _write(rows: Iterable[tuple[str, list[Tag]]], path: Path) -> int:

@@ -31,7 +31,8 @@ class Entry(NamedTuple):
 class Journal:
     """Collects the tags of images in order. Use it as a context manager.
 
-    Leaving it closes the journal and keeps it, unless it holds no image; `delete` removes it.
+    Leaving it closes the journal and keeps it, unless it holds no image; `delete` removes it. An `OSError` while it is
+    written, on a full disk for example, is raised as it is.
 
     Args:
         out: The file of tags.
@@ -155,13 +156,8 @@ class Journal:
             return None
 
     def _write(self, content: object) -> None:
-        try:
-            self._file.write(json.dumps(content, allow_nan=False).encode("ascii") + b"\n")
-            self._file.flush()
-        except OSError as error:
-            raise DataError(
-                f"{self.path}: cannot be written ({error}). Make room, and continue with the same command and --resume."
-            ) from error
+        self._file.write(json.dumps(content, allow_nan=False).encode("ascii") + b"\n")
+        self._file.flush()
 
     def _lock(self) -> None:
         """Refuse a journal that another process is writing. The system unlocks it when that process ends."""
