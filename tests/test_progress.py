@@ -49,16 +49,6 @@ def test_short_work_says_nothing_without_a_terminal():
     assert lines_of(console) == []
 
 
-def test_work_that_is_kept_on_show_closes_with_one_line_without_a_terminal():
-    console, clock = Console(file=io.StringIO(), width=100), Clock()
-    with ProgressDisplay(console, clock=clock) as display:
-        for what in ("features", "training"):
-            for done in (1, 2, 2):
-                display.update(what, done, 2)
-                clock.now += 1
-    assert lines_of(console) == ["features: 2 of 2, 1.0/s, done in 0:01", "training: 2 of 2, 1.0/s, done in 0:01"]
-
-
 def test_a_terminal_gets_a_bar_and_no_lines():
     console = Console(file=io.StringIO(), width=100, force_terminal=True)
     clock = Clock()

@@ -28,7 +28,7 @@ class ProgressDisplay:
 
     Args:
         console: Where to show it; None for silence.
-        transient: Whether nothing stays of work that is done: no bar and, without a terminal, no closing line.
+        transient: Whether bars vanish when the work is done.
         clock: Gives the time in seconds; tests bring their own.
     """
 
@@ -36,7 +36,6 @@ class ProgressDisplay:
         self, console: Console | None, *, transient: bool = False, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._console = console
-        self._closing_lines = not transient
         self._clock = clock
         self._bars = Bars(
             TextColumn("{task.description:<28}", markup=False),
@@ -55,7 +54,6 @@ class ProgressDisplay:
         self._bar_of: dict[str, Any] = {}
         self._started = self._said = clock()
         self._first = 0
-        self._closed = False
 
     def __enter__(self) -> "ProgressDisplay":
         self._bars.start()
@@ -71,10 +69,10 @@ class ProgressDisplay:
             what: Names the work. Another name begins another piece; a name that was shown before moves its bar again.
             done: How much is done.
             total: How much there is to do.
-            note: Something to show beside it, for example the loss.
+            note: Something to show next to it, for example the loss.
         """
         if self._bar is None or what != self._what:
-            self._what, self._first, self._started, self._closed = what, done, self._clock(), False
+            self._what, self._first, self._started = what, done, self._clock()
             if what not in self._bar_of:
                 self._bar_of[what] = self._bars.add_task(what, total=total, note=note)
             self._bar = self._bar_of[what]
@@ -87,12 +85,9 @@ class ProgressDisplay:
     def _say(self, done: int, total: int, note: str) -> None:
         """Print a plain line, unless the last one was printed a moment ago."""
         now = self._clock()
-        closing = self._closing_lines and done >= total and done > self._first and not self._closed
-        due = now - self._said >= SECONDS_BETWEEN_LINES
-        if self._console is None or not (due or closing):
+        if self._console is None or now - self._said < SECONDS_BETWEEN_LINES:
             return
-        self._said = now if due else self._said  # a closing line must not put off that of other work
-        self._closed = done >= total
+        self._said = now
         line = progress_line(self._what, done, total, seconds=now - self._started, before=self._first)
         self._console.print(f"{line}  {note}" if note else line, markup=False, soft_wrap=True)
 

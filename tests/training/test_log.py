@@ -84,7 +84,6 @@ def test_without_a_terminal_each_stage_says_that_it_starts_and_then_a_line_comes
     assert console.file.getvalue().splitlines() == [
         "reading training images: 1 of 100",
         "reading training images: 61 of 100, 2.0/s, 0:20 left",
-        "reading training images: 100 of 100, 2.0/s, done in 0:50",
         "training steps: 0 of 40",
         "training steps: 11 of 40, 1.1/s, 0:26 left  epoch 1  loss 0.5  distance 0.25",
         "scoring validation images: 1 of 1",
