@@ -144,25 +144,42 @@ def test_compare_and_export(tagloom: Tagloom, hostile: Path, photos: Path, tmp_p
     assert code == 0, printed
 
 
-def test_train(tagloom: Tagloom, photos: Path, tmp_path: Path) -> None:
+def test_train_on_names_that_are_hostile_or_not_utf_8(tagloom: Tagloom, photos: Path, tmp_path: Path) -> None:
+    data = photos.rename(tmp_path / os.fsdecode(b"caf\xe9\x1b[31m"))
     settings = [word for setting in (*SMALL, "data.max_broken=0.5") for word in ("--set", setting)]
-    where = ("--out", tmp_path / f"run{ESCAPE}{FORGED}[/b]", "--cache", tmp_path / "cache", "--epochs", 1)
-    code, printed = tagloom("train", photos / "table.jsonl", *where, *settings)
+    out = tmp_path / f"run{ESCAPE}{FORGED}[/b]"
+    where = ("--out", out, "--cache", tmp_path / "cache", "--epochs", 1)
+    code, printed = tagloom("train", data / "table.jsonl", *where, *settings)
     assert code == 0, printed
     assert "images cannot be read and are left out" in printed
-    log = (where[1] / "log.jsonl").read_text(encoding="utf-8")
-    assert log.replace("\n", "").isprintable()
+    log = (out / "log.jsonl").read_text(encoding="utf-8")
     assert log.isascii()
+    assert log.replace("\n", "").isprintable()
+    spec = json.loads((out / "tagger.json").read_text(encoding="utf-8"))
+    assert spec["data"]["training_table"] == str(data / "table.jsonl")
 
 
-def test_a_table_in_a_folder_that_is_not_utf_8_trains(tagloom: Tagloom, photos: Path, tmp_path: Path) -> None:
-    odd = photos.rename(tmp_path / os.fsdecode(b"caf\xe9"))
-    settings = [word for setting in (*SMALL, "data.max_broken=0.5") for word in ("--set", setting)]
-    where = ("--out", tmp_path / "run", "--cache", tmp_path / "cache", "--epochs", 1)
-    code, printed = tagloom("train", odd / "table.jsonl", *where, *settings)
+def test_explain(tagloom: Tagloom, photos: Path, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from tagloom.models.network import build_network, save_weights
+    from tagloom.recipe.pictures import Preprocess
+    from tagloom.tagger.spec import TaggerSpec, write_spec
+
+    torch.manual_seed(0)
+    options = {
+        "width": 16,
+        "decoder": {"feed_forward": 16},
+        "readout": {"shared_experts": 3, "task_experts": 2, "layer_widths": [8, 6]},
+    }
+    names = {"backbone": "test_efficientnet", "head": "hsq", "head_options": options}
+    folder = tmp_path / f"experts{ESCAPE}"
+    folder.mkdir()
+    save_weights(build_network(**names, weights="none", classes=5, size=32, frozen=True), folder)
+    write_spec(TaggerSpec(CLASSES, Preprocess(size=32), version="0", **names), folder)
+    arguments = ("--json", tmp_path / "x[/x].json", "--plot", tmp_path / "x[/x].png")
+    code, printed = tagloom("explain", "--experts", folder, photos, *arguments)
     assert code == 0, printed
-    spec = json.loads((tmp_path / "run" / "tagger.json").read_text(encoding="utf-8"))
-    assert spec["data"]["training_table"] == str(odd / "table.jsonl")
+    assert "left out: " in printed
 
 
 def test_recipes(tagloom: Tagloom, tmp_path: Path) -> None:
