@@ -40,7 +40,7 @@ def run_demo(out: Path, *, images: int, console: Console) -> float:
     """
     _show_ready(out / "ready.png", console)
     scenes, run, sheet = out / "scenes", out / "tagger", out / "tags.png"
-    console.print("[bold]1. Draw images[/] of 24 kinds of things, up to four in each, with their labels")
+    console.print("[bold]1. Draw images[/] of 24 kinds of things, up to four in each, with their labels", markup=True)
     part = max(images // 4, 10)
     with show_progress(console, "drawing images") as progress:
         write_scenes(scenes, train=images, val=part, test=part, settings=SETTINGS, progress=progress)
@@ -57,12 +57,13 @@ def run_demo(out: Path, *, images: int, console: Console) -> float:
     test_map = float(tested.metrics["mAP"])
     console.print(
         f"mAP on the test split: [bold]{test_map:.1f}[/]. Where things appear without those they usually co-occur "
-        f"with: {broken.metrics['mAP']:.1f}."
+        f"with: {broken.metrics['mAP']:.1f}.",
+        markup=True,
     )
 
-    console.print("\n[bold]4. Look at its tags[/]")
+    console.print("\n[bold]4. Look at its tags[/]", markup=True)
     _draw_sheet(result.tagger, tested, scenes / "test.csv", sheet)
-    console.print(f"The first {SHOWN_IMAGES} test images with their tags: [bold]{escape(str(sheet))}[/]")
+    console.print(f"The first {SHOWN_IMAGES} test images with their tags: [bold]{escape(str(sheet))}[/]", markup=True)
     command = "tagloom" if shutil.which("tagloom") else f"{sys.executable} -m tagloom"
     console.print(
         f"\nNow try:\n  {command} check {scenes}/train.csv\n"
@@ -76,7 +77,7 @@ def run_demo(out: Path, *, images: int, console: Console) -> float:
 
 def _print_step(console: Console, step: str, command: str) -> None:
     """Print what is done next, and the command that does the same."""
-    console.print(f"\n[bold]{step}[/]: {escape(command)}", soft_wrap=True)
+    console.print(f"\n[bold]{step}[/]: {escape(command)}", markup=True, soft_wrap=True)
 
 
 def _show_ready(sheet: Path, console: Console) -> None:
@@ -84,13 +85,13 @@ def _show_ready(sheet: Path, console: Console) -> None:
     photographs = installed_photographs()
     if not photographs:
         return
-    console.print("[bold]The ready tagger[/], which needs no training: tagloom predict photo.jpg")
+    console.print("[bold]The ready tagger[/], which needs no training: tagloom predict photo.jpg", markup=True)
     tags = tagloom.load().predict(photographs)
     for path, found in zip(photographs, tags, strict=True):
         shown = "  ".join(f"[bold]{escape(tag.label)}[/] [dim]{tag.score:.2f}[/]" for tag in found)
-        console.print(f"{path.name}  {shown or '[dim]no label above its threshold[/]'}")
+        console.print(f"{escape(path.name)}  {shown or '[dim]no label above its threshold[/]'}", markup=True)
     contact_sheet([(path, found, None) for path, found in zip(photographs, tags, strict=True)], sheet)
-    console.print(f"The same as an image: [bold]{escape(str(sheet))}[/]\n")
+    console.print(f"The same as an image: [bold]{escape(str(sheet))}[/]\n", markup=True)
 
 
 def installed_photographs() -> list[Path]:

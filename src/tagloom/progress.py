@@ -38,13 +38,13 @@ class ProgressDisplay:
         self._console = console
         self._clock = clock
         self._bars = Bars(
-            TextColumn("{task.description:<28}"),
+            TextColumn("{task.description:<28}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
             console=console,
             disable=console is None or not console.is_terminal,
             transient=transient,

@@ -1,10 +1,12 @@
 """Wording for messages: names and values from users' files, kept short and harmless to a terminal."""
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 MAX_SHOWN = 60
 MAX_LISTED = 8
 MAX_LINE = 300
+_JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 
 
 def shown(value: object) -> str:
@@ -61,9 +63,27 @@ def first_line(error: BaseException) -> str:
 
 
 def printable(name: str) -> str:
-    r"""Replace characters that could move the cursor, recolour the terminal or reverse the text.
+    r"""Replace characters that could move the cursor, recolour the terminal, break the line or reverse the text.
 
-    >>> printable("cat\x1b[31m")
-    'cat�[31m'
+    Spaces of other scripts and the joiners that some scripts need are kept: they occur in honest file names.
+
+    >>> printable("cat\x1b[31m"), printable("cat\nerror"), printable("gpj\u202egnp")
+    ('cat�[31m', 'cat�error', 'gpj�gnp')
     """
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)
+    return "".join(character if _is_harmless(character) else "\N{REPLACEMENT CHARACTER}" for character in name)
+
+
+def printable_lines(text: str) -> str:
+    r"""Do as `printable`, but keep the line breaks of a message.
+
+    Lines after the first are indented, so a name with a line break cannot pass for a message of its own.
+
+    >>> printable_lines("cat\x1b[31m:\n  one\ntwo")
+    'cat�[31m:\n  one\n  two'
+    """
+    first, *others = map(printable, text.split("\n"))
+    return "\n".join([first, *(line if line.startswith("  ") or not line else f"  {line}" for line in others)])
+
+
+def _is_harmless(character: str) -> bool:
+    return character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs"

@@ -283,3 +283,52 @@ def test_a_folder_without_torch_weights_runs_in_onnx_even_where_there_is_a_gpu(u
     assert load(folder).engine == "onnx"
     with pytest.raises(TaggerError, match=r"was exported, without .*--device cpu"):
         engines._torch_network(folder, load(folder).spec, "cpu")
+
+
+NAN, INFINITE = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize("odd", [NAN, INFINITE, -INFINITE])
+@pytest.mark.parametrize("task", ["single", "multi"])
+def test_a_network_that_gives_nan_is_an_error_that_names_the_picture_and_the_tagger(task, odd, tmp_path):
+    activation = "softmax" if task == "single" else "sigmoid"
+    spec = TaggerSpec(("cat", "dog"), Preprocess(size=32), "x", "gap", task=task, activation=activation)
+
+    def dark_is_odd(pictures):
+        return np.float32([[odd, 1.0] if picture.max() == 0 else [2.0, -1.0] for picture in pictures])
+
+    tagger = Tagger(spec, dark_is_odd, "onnx", name="runs/damaged")
+    good, dark = tmp_path / "good.png", tmp_path / "dark.png"
+    Image.new("RGB", (8, 8), "white").save(good)
+    Image.new("RGB", (8, 8)).save(dark)
+    assert labels(tagger.predict(good)[0]) == ["cat"]
+    said = rf"dark\.png: the tagger runs/damaged gives {odd} for 'cat' \(1 of 2 labels are not finite\)"
+    for ask in (tagger.predict, tagger.scores, lambda pictures: list(tagger.stream_logits(pictures))):
+        with pytest.raises(TaggerError, match=said):
+            ask([good, dark])
+    with pytest.raises(TaggerError, match="picture 2: the tagger runs/damaged"):
+        tagger.predict([np.full((8, 8, 3), 255, np.uint8), np.zeros((8, 8, 3), np.uint8)])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+@pytest.mark.parametrize("task", ["single", "multi"])
+def test_nan_never_reaches_a_file_and_what_was_done_before_is_kept(task, suffix, tmp_path):
+    from tagloom.predict.files import BATCH_SIZE, tag_to_file
+    from tagloom.predict.journal import journal_path
+
+    spec = TaggerSpec(("cat", "dog"), Preprocess(size=32), "x", "gap", task=task)
+
+    def dark_is_nan(pictures):
+        return np.float32([[NAN, NAN] if picture.max() == 0 else [2.0, -1.0] for picture in pictures])
+
+    paths = [tmp_path / f"{number:03}.png" for number in range(BATCH_SIZE + 3)]
+    for path in paths:
+        Image.new("RGB", (8, 8), "black" if path == paths[-1] else "white").save(path)
+    out = tmp_path / f"tags{suffix}"
+    tagger = Tagger(spec, dark_is_nan, "onnx", name="runs/damaged")
+    with pytest.raises(TaggerError, match=rf"{paths[-1].name}: the tagger runs/damaged gives nan"):
+        tag_to_file(tagger, paths, out)
+    assert not out.exists()
+    assert "NaN" not in journal_path(out).read_text()
+    assert tag_to_file(tagger, paths[:-1], out, resume=True).tagged == BATCH_SIZE + 2
+    assert "nan" not in out.read_text().lower()

@@ -10,7 +10,7 @@ from tagloom.api.result import TrainedTagger
 from tagloom.cache_folder import default_cache_folder
 from tagloom.extras import needs_train
 from tagloom.recipe import Recipe
-from tagloom.terminal import open_console
+from tagloom.terminal import open_console, print_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -209,9 +209,6 @@ def _announced(plan: "RunPlan", folder: Path, resume: bool) -> "Console":
     """Open a console and print what is about to be trained, so that a log file starts with it."""
     console, recipe = open_console(), plan.recipe
     network = f"{recipe.backbone.name} + {recipe.head.name}, {recipe.training.epochs} epochs"
-    console.print(
-        f"{'Resuming' if resume else 'Training'} {folder}: {plan.data}, recipe {recipe.name} ({network})",
-        markup=False,
-        soft_wrap=True,
-    )
+    doing = "Resuming" if resume else "Training"
+    print_line(console, f"{doing} {folder}: {plan.data}, recipe {recipe.name} ({network})")
     return console

@@ -68,11 +68,14 @@ def read_pairs(options: list[str] | None) -> dict[str, str]:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write what --json asks for."""
-    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+    """Write what --json asks for. A byte of a file name that is not UTF-8 becomes an escape, as JSON reads it back."""
+    try:
+        text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+    except ValueError as error:
+        raise TagloomError(f"{path}: was not written, because a result is not a finite number ({error}).") from error
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as partial:
-            partial.write_text(text, encoding="utf-8")
+            partial.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise TagloomError(f"{path}: cannot be written ({error}). Name another file.") from error

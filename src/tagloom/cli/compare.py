@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tagloom.cli.arguments import Data, DataOptions, Device, IgnoreOtherLabels, JsonPath, Plot, read_pairs, write_json
-from tagloom.terminal import open_console, warn
+from tagloom.terminal import open_console, print_line, warn
 
 
 def compare(
@@ -68,7 +68,7 @@ def compare(
         content = comparison_to_dict(comparison, gaps, least=least, pairs=pairs)
         write_json(json_path, {"first": run_a, "second": run_b, "data": data, **content})
     if plot:
-        console.print(f"Drawn in {draw_comparison(comparison, short_names(run_a, run_b), plot, gaps)}", markup=False)
+        print_line(console, f"Drawn in {draw_comparison(comparison, short_names(run_a, run_b), plot, gaps)}")
 
 
 def short_names(first: str, second: str) -> tuple[str, str]:

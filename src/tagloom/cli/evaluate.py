@@ -18,7 +18,7 @@ from tagloom.cli.arguments import (
     write_json,
 )
 from tagloom.errors import TagloomError
-from tagloom.terminal import open_console, warn
+from tagloom.terminal import open_console, print_line, warn
 
 if TYPE_CHECKING:
     from tagloom.data import LabelTable
@@ -80,7 +80,7 @@ def evaluate(
     if json_path:
         write_json(json_path, content)
     if plot:
-        console.print(f"Drawn in {draw_reliability(result.calibration, plot)}", markup=False)
+        print_line(console, f"Drawn in {draw_reliability(result.calibration, plot)}")
 
 
 def _evaluate_split(

@@ -9,7 +9,7 @@ from tagloom.cli.arguments import DataOptions, Device, JsonPath, Plot, Run, read
 from tagloom.errors import TagloomError
 from tagloom.extras import needs_train
 from tagloom.progress import show_progress
-from tagloom.terminal import open_console, warn
+from tagloom.terminal import open_console, print_line, warn
 
 
 def explain(
@@ -56,7 +56,7 @@ def explain(
     if json_path:
         write_json(json_path, {"run": run, "data": data, **load.to_dict()})
     if plot:
-        console.print(f"Drawn in {draw_experts(load, plot, layer=layer)}", markup=False)
+        print_line(console, f"Drawn in {draw_experts(load, plot, layer=layer)}")
 
 
 def _list_images(data: str, options: list[str] | None) -> list[Path]:

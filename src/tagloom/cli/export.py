@@ -7,7 +7,7 @@ import typer
 
 from tagloom.cli.arguments import Run
 from tagloom.extras import needs_train
-from tagloom.terminal import open_console
+from tagloom.terminal import open_console, print_line
 
 
 def export(
@@ -33,4 +33,4 @@ def export(
     worst = write_package(find_folder(run), out, float16=float16)
     size = (out / ONNX_FILE).stat().st_size / 1e6
     compared = "" if worst is None else f", and its scores differ from the run's by at most {worst:.4f}"
-    open_console().print(f"Written to {out}: {ONNX_FILE} has {size:.1f} MB{compared}.", markup=False, soft_wrap=True)
+    print_line(open_console(), f"Written to {out}: {ONNX_FILE} has {size:.1f} MB{compared}.")

@@ -9,7 +9,7 @@ from tagloom.cli.arguments import Data, DataOptions, Device, IgnoreOtherLabels, 
 from tagloom.errors import TagloomError
 from tagloom.extras import needs_train
 from tagloom.progress import show_progress
-from tagloom.terminal import open_console, warn
+from tagloom.terminal import open_console, print_line, warn
 
 
 def hard(
@@ -54,4 +54,4 @@ def hard(
     if json_path:
         write_json(json_path, {"run": run, "data": data, **report.to_dict()})
     if plot:
-        console.print(f"Drawn in {draw_hard(report, plot)}", markup=False)
+        print_line(console, f"Drawn in {draw_hard(report, plot)}")

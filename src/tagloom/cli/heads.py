@@ -44,4 +44,4 @@ def heads(
         table.add_row(name, *counts)
     console.print(table)
     for name in HEADS:
-        console.print(f"[bold]{name}[/]  {escape(head_class(name).purpose())}")
+        console.print(f"[bold]{name}[/]  {escape(head_class(name).purpose())}", markup=True)

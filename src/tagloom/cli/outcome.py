@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tagloom.terminal import open_console, warn
+from tagloom.terminal import open_console, print_line, warn
 from tagloom.training.signals import Interrupted
 
 if TYPE_CHECKING:
@@ -23,11 +23,13 @@ def told_how_to_resume(verb: str) -> Iterator[None]:
 
 def show_trained(result: "TrainedTagger", what: str) -> None:
     """Print the metrics of a finished training, and what to do with its folder."""
+    from rich.text import Text
+
     from tagloom.report.metrics import render_metrics
 
     console = open_console()
     if result.metrics:
-        console.print(f"\n[bold]{result.scored_on.capitalize()}[/]")
+        console.print(Text(f"\n{result.scored_on.capitalize()}", "bold"))
         render_metrics(result.headline_metrics, result.classes, console)
-    folder = str(result.folder)
-    console.print(f"\n{what} is in {folder}. Try: tagloom predict {folder} photo.jpg", markup=False, soft_wrap=True)
+    console.print()
+    print_line(console, f"{what} is in {result.folder}. Try: tagloom predict {result.folder} photo.jpg")

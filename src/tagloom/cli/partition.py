@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import typer
 
 from tagloom.cli.arguments import Data, DataOptions, JsonPath, Plot, read_table, write_json
-from tagloom.terminal import open_console
+from tagloom.terminal import open_console, print_line
 
 
 def partition(
@@ -41,4 +41,4 @@ def partition(
     if json_path:
         write_json(json_path, {"data": data, "k": k, "tau": tau, "seed": seed, **report.to_dict()})
     if plot:
-        console.print(f"Drawn in {draw_partition(report, plot)}", markup=False)
+        print_line(console, f"Drawn in {draw_partition(report, plot)}")

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from tagloom.errors import TagloomError
-from tagloom.terminal import open_console
+from tagloom.terminal import open_console, print_line
+from tagloom.wording import printable
 
 if TYPE_CHECKING:
     from tagloom.recipe import Recipe
@@ -46,7 +46,7 @@ def list_recipes() -> None:
             if (recipe.paper if recipe.reports else "") == paper:
                 about = _reported(recipe) if recipe.reports else recipe.purpose
                 table.add_row(recipe.name, str(recipe.preprocess.size), about)
-        console.print(f"\n[bold]{title}[/]")
+        console.print(f"\n[bold]{title}[/]", markup=True)
         console.print(table)
     console.print("\nSee a recipe, and the command that runs it: tagloom recipes show NAME")
 
@@ -71,18 +71,23 @@ def show_recipe(
     from tagloom.recipe.yaml_text import read_yaml, write_yaml
 
     if every:
-        sys.stdout.write(load_recipe(name).to_yaml())
+        _write(load_recipe(name).to_yaml())
         return
     text = recipe_text(name)
     base = read_yaml(text, name).get("base")
     if base is None:
-        sys.stdout.write(text)
+        _write(text)
         return
     comments = [line for line in text.splitlines() if line.startswith("#")]
     above = f"# With all settings of its base, {base}:"
     content = recipe_content(name)
     ordered = {field.name: content[field.name] for field in fields(Recipe) if field.name in content}
-    sys.stdout.write("\n".join([*comments, above, write_yaml(ordered)]))
+    _write("\n".join([*comments, above, write_yaml(ordered)]))
+
+
+def _write(text: str) -> None:
+    """Write a recipe as it is, so that it can be saved; but a stranger's must not steer the terminal."""
+    sys.stdout.write("\n".join(map(printable, text.split("\n"))))
 
 
 @recipes.command("copy")
@@ -98,9 +103,7 @@ def copy_recipe(name: Name, path: Annotated[Path, typer.Argument(help="The .yaml
         raise TagloomError(f"{path}: already exists; name another file.")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-    open_console().print(
-        f"Written to {path}. Change it, then: tagloom train DATA --recipe {path}", markup=False, soft_wrap=True
-    )
+    print_line(open_console(), f"Written to {path}. Change it, then: tagloom train DATA --recipe {path}")
 
 
 @recipes.command("validate")
@@ -113,7 +116,7 @@ def validate_recipe(path: Annotated[str, typer.Argument(help="A .yaml file, or a
     try:
         from tagloom.training.plan import check_options
     except ModuleNotFoundError:
-        console.print("[yellow]The options of head and loss are not checked: that needs 'tagloom\\[train]'.[/]")
+        console.print("The options of head and loss are not checked: that needs 'tagloom[train]'.", style="yellow")
     else:
         check_options(recipe)
-    console.print(f"[green]{escape(path)} is a valid recipe[/] ({recipe.backbone.name} + {recipe.head.name}).")
+    print_line(console, f"{path} is a valid recipe ({recipe.backbone.name} + {recipe.head.name}).")

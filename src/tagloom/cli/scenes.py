@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tagloom.progress import show_progress
-from tagloom.terminal import open_console
+from tagloom.terminal import open_console, print_line
 
 
 def scenes(
@@ -26,4 +26,4 @@ def scenes(
     part = max(images // 4, 2)
     with show_progress(console, "drawing images") as progress:
         write_scenes(folder, train=images, val=part, test=part, seed=seed, progress=progress)
-    console.print(f"Written to {folder}. Try: tagloom check {folder}/train.csv", markup=False, soft_wrap=True)
+    print_line(console, f"Written to {folder}. Try: tagloom check {folder}/train.csv")

@@ -62,7 +62,7 @@ def write_package(run: Path, out: Path, *, float16: bool = False) -> float | Non
             stored = {"weights_stored_in": "float16", "scores_differ_by_at_most": round(worst, 6)}
             spec = replace(spec, data=spec.data | stored)
         made = small if float16 else whole
-        (made / CARD_FILE).write_text(model_card(spec), encoding="utf-8")
+        (made / CARD_FILE).write_text(model_card(spec), encoding="utf-8", errors="backslashreplace")
         write_spec(spec, made)
         _move(made, out)
     return worst

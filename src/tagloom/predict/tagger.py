@@ -33,14 +33,22 @@ class Tagger:
     """Puts labels on pictures.
 
     Attributes:
+        name: Its folder, or its name on the hub, for messages.
         spec: What its folder says about it.
         classes: Label names, in the order of `scores`.
         engine: "onnx" or "torch".
     """
 
     def __init__(
-        self, spec: TaggerSpec, network: PictureNetwork, engine: str, label_scorer: LabelScorer | None = None
+        self,
+        spec: TaggerSpec,
+        network: PictureNetwork,
+        engine: str,
+        label_scorer: LabelScorer | None = None,
+        *,
+        name: str = "",
     ) -> None:
+        self.name = name
         self.spec = spec
         self.classes = spec.classes
         self.engine = engine
@@ -110,14 +118,18 @@ class Tagger:
         thresholds = tuple(limits.get(name, usual) for name in names)
         calibration = self.spec.calibration and self.spec.calibration.of_labels(self.classes, names)
         spec = replace(self.spec, classes=names, thresholds=thresholds, calibration=calibration, words=None)
-        self._last = Tagger(spec, self._label_scorer.for_labels(names), self.engine, self._label_scorer)
+        self._last = Tagger(spec, self._label_scorer.for_labels(names), self.engine, self._label_scorer, name=self.name)
         self._last._trained = self
         return self._last
 
     def stream(
         self, pictures: Iterable[Source], batch_size: int = 32
     ) -> Iterator[tuple[int, NDArray[np.float32] | ImageError]]:
-        """Give the index of each picture with its scores (N,), or with its error if it cannot be read."""
+        """Give the index of each picture with its scores (N,), or with its error if it cannot be read.
+
+        Raises:
+            TaggerError: If the network gives a number that is not finite; it names the picture and the tagger.
+        """
         for index, result in self.stream_logits(pictures, batch_size):
             yield index, result if isinstance(result, ImageError) else self.to_scores(result[None])[0]
 
@@ -125,11 +137,23 @@ class Tagger:
         self, pictures: Iterable[Source], batch_size: int = 32
     ) -> Iterator[tuple[int, NDArray[np.float32] | ImageError]]:
         """Do as `stream`, but give the network's logits (N,), not calibrated and not between 0 and 1."""
-        for batch in read_pictures(pictures, self.spec.preprocess, batch_size=batch_size, threads=usable_cores()):
+        names: dict[int, str] = {}  # of the pictures being read
+
+        def named() -> Iterator[Source]:
+            for index, picture in enumerate(pictures):
+                names[index] = _name_of(picture, index)
+                yield picture
+
+        for batch in read_pictures(named(), self.spec.preprocess, batch_size=batch_size, threads=usable_cores()):
             results: dict[int, NDArray[np.float32] | ImageError] = dict(batch.errors)
             if batch.indices:
-                results.update(zip(batch.indices, self._logits(batch.pixels), strict=True))
-            yield from sorted(results.items(), key=lambda item: item[0])
+                logits = self._logits(batch.pixels)
+                for row, index in zip(logits, batch.indices, strict=True):
+                    self._check_finite(row, names[index])
+                results.update(zip(batch.indices, logits, strict=True))
+            for index, result in sorted(results.items(), key=lambda item: item[0]):
+                names.pop(index)
+                yield index, result
 
     def tags(
         self, row: NDArray[np.float32], threshold: float | Sequence[float] | None = None, top_k: int | None = None
@@ -168,6 +192,17 @@ class Tagger:
             )
         return logits
 
+    def _check_finite(self, row: NDArray[np.float32], picture: str) -> None:
+        """Refuse logits (N,) from which no score can be made: NaN is above no threshold, and is not JSON."""
+        finite = np.isfinite(row)
+        if not finite.all():
+            column = int(np.argmin(finite))
+            raise TaggerError(
+                f"{picture}: the tagger {self.name or '(without a name)'} gives {row[column]} for "
+                f"{shown(self.classes[column])} ({len(row) - int(finite.sum())} of {len(row)} labels are not finite). "
+                "Its network is damaged, or overflows on this image. Train or export it again, or leave the image out."
+            )
+
 
 def load(folder: str | os.PathLike[str] | None = None, *, device: str = "auto", words: str | None = None) -> Tagger:
     """Load a tagger.
@@ -185,7 +220,8 @@ def load(folder: str | os.PathLike[str] | None = None, *, device: str = "auto", 
     spec = read_spec(found)
     engine = open_engine(found, spec, device)
     scorer = read_label_scorer(found, spec, engine.run, words)
-    return Tagger(spec, scorer.for_own_classes() if scorer else engine.run, engine.name, scorer)
+    network = scorer.for_own_classes() if scorer else engine.run
+    return Tagger(spec, network, engine.name, scorer, name=str(found if folder is None else folder))
 
 
 def find_folder(name: str | os.PathLike[str] | None = None) -> Path:
@@ -208,6 +244,13 @@ def _from_hub(name: str) -> Path:
         raise TaggerError(
             f"{name}: could not be fetched from the hub ({type(error).__name__}: {first_line(error)})."
         ) from error
+
+
+def _name_of(picture: Source, index: int) -> str:
+    """Name a picture in a message: its path, or its number."""
+    if isinstance(picture, str | os.PathLike):
+        return os.fspath(picture)
+    return str(getattr(picture, "filename", "")) or f"picture {index + 1}"
 
 
 def _is_one(pictures: object) -> bool:

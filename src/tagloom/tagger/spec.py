@@ -133,7 +133,9 @@ class TaggerSpec:
 def write_spec(spec: TaggerSpec, folder: Path) -> None:
     """Write `tagger.json`, whole or not at all."""
     with whole_file(folder / SPEC_FILE) as partial:
-        partial.write_text(json.dumps(asdict(spec), indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
+        text = json.dumps(asdict(spec), indent=1, ensure_ascii=False, allow_nan=False)
+        # A byte of a path that is not UTF-8 becomes an escape, which JSON reads back.
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def read_spec(folder: Path) -> TaggerSpec:

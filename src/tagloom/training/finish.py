@@ -157,7 +157,7 @@ def _write_folder(spec: TaggerSpec, network: TaggerNetwork, plan: RunPlan, conte
     if plan.export:
         _export(network, plan.recipe, context)
     with whole_file(context.out / CARD_FILE) as partial:
-        partial.write_text(model_card(spec), encoding="utf-8")
+        partial.write_text(model_card(spec), encoding="utf-8", errors="backslashreplace")
     write_spec(spec, context.out)
 
 

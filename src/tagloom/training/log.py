@@ -16,6 +16,7 @@ from rich.markup import escape
 import tagloom
 from tagloom.errors import MissingExtraError
 from tagloom.progress import ProgressDisplay, progress_line
+from tagloom.wording import printable_lines
 
 LOG_FILE = "log.jsonl"
 # Not printed after an epoch. F1 depends on thresholds, which are chosen after the last epoch.
@@ -68,7 +69,7 @@ class RunLog:
 
     def event(self, kind: str, **fields: Any) -> None:
         """Append one line to the log. A run does not stop because its log cannot be written; it says so once."""
-        line = json.dumps({"event": kind, "time": round(time.time(), 3), **fields}, ensure_ascii=False)
+        line = json.dumps({"event": kind, "time": round(time.time(), 3), **fields})  # ASCII: safe to print
         size = self._path.stat().st_size if self._path.exists() else 0
         try:
             with self._path.open("a", encoding="utf-8") as file:
@@ -82,7 +83,7 @@ class RunLog:
         """Show a line above the progress bars."""
         with self._showing() as console:
             if console is not None:
-                console.print(text)
+                console.print(printable_lines(text), markup=True)
 
     def work(self, what: str, done: int, total: int, note: str = "") -> None:
         """Show how far a piece of work is. Without a terminal, its first report is a line of its own."""

@@ -129,9 +129,11 @@ _WRITTEN = [entry.name for entry in fields(RunPlan) if entry.name != "table"]
 def read_identity(folder: Path) -> str | None:
     """Read what `RunPlan.write` was given as the run's identity; None if there is none."""
     try:
-        return cast(str | None, json.loads((folder / RUN_FILE).read_text(encoding="utf-8")).get("identity"))
-    except (OSError, ValueError, AttributeError):
+        content = read_json(folder / RUN_FILE, MAX_PLAN_BYTES)
+    except RecipeError:
         return None
+    identity = content.get("identity") if isinstance(content, dict) else None
+    return identity if isinstance(identity, str) else None
 
 
 def check_options(recipe: Recipe) -> Loss:

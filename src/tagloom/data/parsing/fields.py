@@ -18,6 +18,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Literal, TypeAlias, get_args
 
+from tagloom.data.parsing.image_paths import FORMULA_MARKS
 from tagloom.errors import DataError
 from tagloom.wording import shown
 
@@ -136,7 +137,8 @@ def _as_list(field: str) -> list[str] | None:
 
 
 def _needs_quotes(name: str) -> bool:
-    return name != name.strip() or name.startswith("[") or any(mark in name for mark in ('"', *_MARKS))
+    risky = name.startswith(("[", *FORMULA_MARKS))  # a list to us, or a formula to a spreadsheet
+    return risky or name != name.strip() or any(mark in name for mark in ('"', *_MARKS))
 
 
 def _quoted(name: str) -> str:

@@ -1,6 +1,7 @@
 """Image paths as a table gives them: checked, all different, and found on disk."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,10 @@ from tagloom.errors import DataError
 from tagloom.wording import shown
 
 MAX_PATH = 4096
+FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
+"""A field that begins with one of these may be a formula to a spreadsheet."""
+# A byte of a file name that is not UTF-8 is to Python a surrogate from U+DC80 to U+DCFF. Text files hold no surrogates.
+_ESCAPE = re.compile(r"\\u(dc[89a-f][0-9a-f]|005c)")
 _PROBES = 64  # more than one, because some images of a public data set are no longer available
 
 
@@ -23,11 +28,27 @@ def checked_path(value: object, where: str) -> str:
             "files and put their paths into it."
         )
     path = str(value)
+    if "\\u" in path:
+        path = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), path)
     if "\0" in path or len(path) > MAX_PATH:
         raise DataError(
             f"{where}: {shown(path)} is not a path (a zero byte, or over {MAX_PATH} characters). Correct it."
         )
     return path
+
+
+def path_field(path: str) -> str:
+    r"""Write an image path as a field of a text file that `checked_path` reads back, and no spreadsheet as a formula.
+
+    A byte that is not UTF-8 becomes its escape `\udc80` to `\udcff`. The backslash of a name that has such an escape in
+    plain letters becomes `\u005c`.
+
+    >>> path_field("caf\udce9.jpg"), path_field("=1+1.jpg"), path_field("photos/a.jpg")
+    ('caf\\udce9.jpg', './=1+1.jpg', 'photos/a.jpg')
+    """
+    plain = _ESCAPE.sub(r"\\u005cu\1", path)
+    escaped = plain.encode("utf-8", "backslashreplace").decode("utf-8")
+    return f"./{escaped}" if escaped.startswith(FORMULA_MARKS) else escaped
 
 
 def check_distinct(names: Sequence[str], where: str) -> None:

@@ -66,7 +66,7 @@ def write_partitions(out: Path, table: LabelTable, partitions: Partitions) -> No
     """Write to a folder how the labels of a table are split."""
     content = {"table": label_fingerprint(table), "parts": partitions}
     with whole_file(out / PARTS_FILE) as partial:
-        partial.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
+        partial.write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
 def read_partitions(out: Path, table: LabelTable) -> Partitions | None:

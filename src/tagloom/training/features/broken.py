@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.markup import escape
 
+from tagloom.data.parsing.image_paths import path_field
 from tagloom.errors import ImageError
 from tagloom.files import whole_file
 from tagloom.training.context import RunContext
@@ -23,7 +24,7 @@ def note_broken(broken: Sequence[ImageError], context: RunContext) -> None:
     with whole_file(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["image", "problem"])
-        writer.writerows((error.path, error.finding) for error in broken)
+        writer.writerows((path_field(error.path), error.finding) for error in broken)
     context.log.event("broken", count=len(broken))
     context.log.say(f"[yellow]{len(broken)} images cannot be read and are left out; {escape(str(path))} lists them[/]")
 
