@@ -46,7 +46,7 @@ def photos(small_photos, tmp_path) -> Path:
 
 
 @pytest.fixture
-def stopped(photos, tmp_path, recipe, monkeypatch) -> Path:
+def stopped(photos, tmp_path, recipe, monkeypatch, feature_cache) -> Path:
     """The folder of a run that ended in its second epoch."""
     steps = []
     real = Position.add_step
@@ -58,7 +58,7 @@ def stopped(photos, tmp_path, recipe, monkeypatch) -> Path:
 
     monkeypatch.setattr(Position, "add_step", counting)
     with pytest.raises(Killed):
-        start(photos, tmp_path / "run", recipe, tmp_path)
+        start(photos, tmp_path / "run", recipe, feature_cache)
     monkeypatch.undo()
     return tmp_path / "run"
 
@@ -67,7 +67,7 @@ def start(photos: Path, out: Path, recipe: dict[str, Any], cache: Path, *, resum
     """Train, and give what was said."""
     console = Console(file=io.StringIO(), width=400)
     plan = RunPlan(str(photos / "train.csv"), None, recipe_from_dict(recipe), export=False)
-    train(plan, out, resume=resume, device="cpu", cache_folder=cache / "cache", console=console)
+    train(plan, out, resume=resume, device="cpu", cache_folder=cache, console=console)
     return console.file.getvalue()
 
 
@@ -75,36 +75,42 @@ def weights(out: Path) -> bytes:
     return (out / "model.safetensors").read_bytes()
 
 
-def test_a_run_follows_its_data_to_another_folder_and_ends_the_same(stopped, photos, small_photos, tmp_path, recipe):
+def test_a_run_follows_its_data_to_another_folder_and_ends_the_same(
+    stopped, photos, small_photos, tmp_path, recipe, feature_cache
+):
     moved = photos.rename(tmp_path / "elsewhere")
     with pytest.raises(DataError, match=r"photos/train.csv: no such file.*tagloom train NEW/train.csv --resume"):
-        tagloom.train(out=stopped, resume=True, cache=tmp_path / "cache", show_progress=False)
-    tagloom.train(moved / "train.csv", out=stopped, resume=True, cache=tmp_path / "cache", show_progress=False)
+        tagloom.train(out=stopped, resume=True, cache=feature_cache, show_progress=False)
+    tagloom.train(moved / "train.csv", out=stopped, resume=True, cache=feature_cache, show_progress=False)
     assert RunPlan.read(stopped).data == str(moved / "train.csv")
     assert "images_changed_while_training" not in read_spec(stopped).data
-    start(small_photos, tmp_path / "whole", recipe, tmp_path)
+    start(small_photos, tmp_path / "whole", recipe, feature_cache)
     assert weights(stopped) == weights(tmp_path / "whole")
 
 
-def test_a_run_follows_its_data_when_the_table_names_every_image_otherwise(stopped, photos, tmp_path, recipe):
+def test_a_run_follows_its_data_when_the_table_names_every_image_otherwise(
+    stopped, photos, tmp_path, recipe, feature_cache
+):
     head, *rows = (photos / "train.csv").read_text().split()
     moved = photos.rename(tmp_path / "elsewhere")
     (moved / "train.csv").write_text("\n".join([head, *(f"{moved}/{row}" for row in rows)]) + "\n")
-    said = start(moved, stopped, recipe, tmp_path, resume=True)
+    said = start(moved, stopped, recipe, feature_cache, resume=True)
     assert "changed" not in said
 
 
-def test_other_labels_in_the_same_place_are_refused(stopped, photos, tmp_path, recipe):
+def test_other_labels_in_the_same_place_are_refused(stopped, photos, tmp_path, recipe, feature_cache):
     text = (photos / "train.csv").read_text()
     (photos / "train.csv").write_text(text.replace("3.png,", "3.png,a|b|c#", 1).split("#")[0] + "\n")
     with pytest.raises(CheckpointError, match="other data"):
-        start(photos, stopped, recipe, tmp_path, resume=True)
+        start(photos, stopped, recipe, feature_cache, resume=True)
 
 
-def test_images_that_changed_or_vanished_are_named_and_nothing_is_claimed(stopped, photos, tmp_path, recipe):
+def test_images_that_changed_or_vanished_are_named_and_nothing_is_claimed(
+    stopped, photos, tmp_path, recipe, feature_cache
+):
     Image.new("RGB", (32, 32), "red").save(photos / "7.png")
     (photos / "11.png").unlink()
-    said = start(photos, stopped, recipe, tmp_path, resume=True)
+    said = start(photos, stopped, recipe, feature_cache, resume=True)
     assert "1 images have changed and 1 can no longer be read since this run started" in said
     assert str(photos / "7.png") in said
     assert str(photos / "11.png") in said
@@ -116,22 +122,22 @@ def test_images_that_changed_or_vanished_are_named_and_nothing_is_claimed(stoppe
     assert load_file(stopped / "model.safetensors")
 
 
-def test_many_changed_images_are_other_data(stopped, photos, tmp_path, recipe):
+def test_many_changed_images_are_other_data(stopped, photos, tmp_path, recipe, feature_cache):
     for number in range(3):
         Image.new("RGB", (32, 32), "red").save(photos / f"{number}.png")
     with pytest.raises(TagloomError, match=r"3 images have changed and 0 .*more than data.max_broken allows \(6.0%"):
-        start(photos, stopped, recipe, tmp_path, resume=True)
+        start(photos, stopped, recipe, feature_cache, resume=True)
     assert (stopped / "checkpoint" / "last.pt").exists()
 
 
-def test_data_of_a_run_that_has_no_checkpoint_yet_is_compared_too(photos, tmp_path, recipe, monkeypatch):
+def test_data_of_a_run_that_has_no_checkpoint_yet_is_compared_too(photos, tmp_path, recipe, monkeypatch, feature_cache):
     monkeypatch.setattr(Position, "add_step", lambda *arguments: (_ for _ in ()).throw(Killed))
     with pytest.raises(Killed):
-        start(photos, tmp_path / "run", recipe, tmp_path)
+        start(photos, tmp_path / "run", recipe, feature_cache)
     monkeypatch.undo()
     assert not (tmp_path / "run" / "checkpoint" / "last.pt").exists()
     head, *rows = (photos / "train.csv").read_text().split()
     (photos / "train.csv").write_text("\n".join([head, *reversed(rows)]) + "\n")
     with pytest.raises(CheckpointError, match="other data"):
-        start(photos, tmp_path / "run", recipe, tmp_path, resume=True)
-    start(photos, tmp_path / "run", recipe, tmp_path)  # but it may be started again: nothing is lost
+        start(photos, tmp_path / "run", recipe, feature_cache, resume=True)
+    start(photos, tmp_path / "run", recipe, feature_cache)  # but it may be started again: nothing is lost

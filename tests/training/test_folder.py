@@ -75,12 +75,12 @@ def test_a_run_that_is_stopped_says_where_it_is(here):
 
 
 def test_a_second_run_in_a_folder_is_refused_from_the_start_to_the_end_of_the_first(
-    small_photos, tmp_path, monkeypatch
+    small_photos, feature_cache, tmp_path, monkeypatch
 ):
     refused = []
     real = _Loop._take_step
     settings = {"preprocess.size": 32, "backbone.name": "test_efficientnet", "backbone.weights": "none"}
-    choices = {"epochs": 1, "settings": settings, "cache": tmp_path / "cache", "device": "cpu", "show_progress": False}
+    choices = {"epochs": 1, "settings": settings, "cache": feature_cache, "device": "cpu", "show_progress": False}
 
     def second(loop, batches):
         if not refused:  # before the first checkpoint

@@ -17,14 +17,14 @@ FROZEN = {
 @pytest.mark.fuzz
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_many_trainings_in_one_process_leave_memory_and_open_files_flat(
-    ask_server, small_photos, tmp_path, fuzz_rounds
+    ask_server, small_photos, feature_cache, tmp_path, fuzz_rounds
 ):
     noted, times = tmp_path / "noted", fuzz_rounds(200)
     found = ask_server(
         "many",
         data=small_photos / "train.csv",
         recipe=FROZEN,
-        cache=tmp_path / "cache",
+        cache=feature_cache,
         out=tmp_path,
         noted=noted,
         times=times,

@@ -75,19 +75,21 @@ def test_a_tagger_folder_that_is_killed_while_it_is_written_loads_or_is_not_fini
     print(f"{unfinished} killed before they were finished")
 
 
-def limits(ask, folder: Path, photos: Path, out: Path):
+def limits(ask, cache: Path, photos: Path, out: Path):
     """Train in a child; gives what happened."""
 
     def start(**choices):
-        return ask("train", data=photos / "train.csv", recipe=FROZEN, cache=folder / "cache", out=out, **choices)
+        return ask("train", data=photos / "train.csv", recipe=FROZEN, cache=cache, out=out, **choices)
 
     return start
 
 
-def test_files_that_may_not_grow_give_our_error_and_the_last_checkpoint_continues(ask_server, small_photos, tmp_path):
-    start = limits(ask_server, tmp_path, small_photos, tmp_path / "whole")
+def test_files_that_may_not_grow_give_our_error_and_the_last_checkpoint_continues(
+    ask_server, small_photos, feature_cache, tmp_path
+):
+    start = limits(ask_server, feature_cache, small_photos, tmp_path / "whole")
     assert start(resume=False, orders=tmp_path / "orders") == {"code": 0, "error": None}
-    start = limits(ask_server, tmp_path, small_photos, tmp_path / "run")
+    start = limits(ask_server, feature_cache, small_photos, tmp_path / "run")
     assert start(resume=False, kill_step=7)["code"] == -9
     newest = tmp_path / "run" / "checkpoint" / "last.pt"
     before = newest.read_bytes()
@@ -131,8 +133,10 @@ def error_of(work) -> str | None:
     return None
 
 
-def test_a_full_disk_gives_our_error_and_the_run_continues_when_there_is_room(small_disk, small_photos, tmp_path):
-    out, filler, plan, cache = small_disk / "run", small_disk / "filler", plan_of(small_photos), tmp_path / "cache"
+def test_a_full_disk_gives_our_error_and_the_run_continues_when_there_is_room(
+    small_disk, small_photos, feature_cache, tmp_path
+):
+    out, filler, plan, cache = small_disk / "run", small_disk / "filler", plan_of(small_photos), feature_cache
     train(plan, tmp_path / "whole", cache_folder=cache)
     errors: list[str] = []
     for room in (0, 8, 16, 24, 40, 80, 200, 500, 1000, 2800):  # KiB that are left: each lets the run get further
