@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
+MAX_LINE = 300
 MAX_SHOWN = 60
 MAX_LISTED = 8
-MAX_LINE = 300
 
 
 def shown(value: object) -> str:
