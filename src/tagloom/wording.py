@@ -3,9 +3,9 @@
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+MAX_LINE = 300
 MAX_SHOWN = 60
 MAX_LISTED = 8
-MAX_LINE = 300
 _JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 
 

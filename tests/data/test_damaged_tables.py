@@ -4,6 +4,7 @@ Times are compared, never measured: of two tables, one eight times as long as th
 eight times as long to read, and where reading is quadratic 64 times.
 """
 
+import encodings.aliases
 import json
 import os
 import re
@@ -249,6 +250,14 @@ def test_two_columns_of_one_name_are_found_among_thousands(tmp_path):
 def test_deep_xml_is_refused_at_its_line(tmp_path):
     deep = "\n<a>" * 40_000 + "</a>" * 40_000
     assert re.search(r"1\.xml, line \d+: tags are nested more than 100 deep", refused(_annotation(tmp_path, deep)))
+
+
+def test_an_annotation_in_any_encoding_is_read_or_refused(tmp_path):
+    _annotation(tmp_path, "")
+    for encoding in ["x" * 5000, "", "idna", "undefined", *encodings.aliases.aliases.values()]:
+        text = f'<?xml version="1.0" encoding="{encoding}"?><annotation>{_object("café")}</annotation>'
+        (tmp_path / "VOC2007" / "Annotations" / "1.xml").write_bytes(text.encode("latin-1"))
+        loads_or_refuses(tmp_path / "VOC2007")
 
 
 def test_a_quote_that_never_closes_is_refused_before_the_whole_file_is_one_record(tmp_path):

@@ -23,10 +23,6 @@ Unlisted: TypeAlias = Literal["negative", "unknown"]
 Task: TypeAlias = Literal["multi", "single"]
 _SURROGATE = re.compile("[\ud800-\udfff]")  # no text file can hold these; bytes of a file name that is not UTF-8
 
-# Comparing two names takes the product of their lengths, and a hint is not worth minutes.
-_LONGEST_COMPARED = 100
-_MOST_COMPARED = 20_000
-
 
 @dataclass(frozen=True, eq=False)
 class LabelTable:
@@ -239,6 +235,11 @@ class LabelTable:
                 )
             return np.flatnonzero(given)
         return given.astype(np.intp)
+
+
+# Comparing two names takes the product of their lengths, and a hint is not worth minutes.
+_LONGEST_COMPARED = 100
+_MOST_COMPARED = 20_000
 
 
 def not_a_class(name: str, classes: Sequence[str]) -> str:

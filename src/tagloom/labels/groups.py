@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagloom.errors import RecipeError, unknown_name
-from tagloom.wording import listed
+from tagloom.wording import listed, shown
 
 GROUPING_NAMES = ("random", "consecutive")
 DEFAULT_GROUPS = 100
@@ -72,7 +72,7 @@ def _given(classes: int, groups: int | None, grouping: Sequence[Sequence[int]]) 
     try:
         parts = [list(part) for part in grouping]
     except TypeError:
-        raise RecipeError(f"grouping is {grouping!r}: expected a list of lists of columns.") from None
+        raise RecipeError(f"grouping is {shown(grouping)}: expected a list of lists of columns.") from None
     if groups is not None and groups != len(parts):
         raise RecipeError(f"groups is {groups}, but grouping lists {len(parts)}: remove groups.")
     seen: dict[int, int] = {}
@@ -82,7 +82,8 @@ def _given(classes: int, groups: int | None, grouping: Sequence[Sequence[int]]) 
         for member in part:
             if not isinstance(member, int | np.integer) or isinstance(member, bool) or not 0 <= member < classes:
                 raise RecipeError(
-                    f"group {number} of grouping contains {member!r}; columns are numbered from 0 to {classes - 1}."
+                    f"group {number} of grouping contains {shown(member)}; columns are numbered from 0 to "
+                    f"{classes - 1}."
                 )
             if member in seen:
                 raise RecipeError(f"class {member} is in group {seen[member]} and again in group {number} of grouping.")

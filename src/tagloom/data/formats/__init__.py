@@ -65,7 +65,7 @@ def load_table(path: str | os.PathLike[str], *, classes: Sequence[str] | None = 
         _check_classes(classes)
     try:
         before, mark, split = str(given).rpartition("#")
-        if mark and not given.exists() and Path(before).exists():
+        if mark and before and not given.exists() and Path(before).exists():
             given, options = Path(before), {**options, "split": split}
         if not given.exists():
             raise DataError(f"{given}: there is no such file or folder. {_KNOWN}")

@@ -17,7 +17,7 @@ from tagloom.data.parsing.pairs import PairRows
 from tagloom.data.regular_file import read_regular
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
-from tagloom.wording import shown
+from tagloom.wording import first_line, shown
 
 Difficult: TypeAlias = Literal["positive", "negative", "unknown"]
 MAX_XML_BYTES = 4 * 2**20
@@ -208,7 +208,7 @@ def _read_objects(file: Path) -> dict[str, bool]:
         parser.Parse(text, True)
     except (expat.ExpatError, ValueError, LookupError) as error:
         raise DataError(
-            f"{file}: not well-formed XML ({error}). Correct it, or remove the image from the split."
+            f"{file}: not well-formed XML ({first_line(error)}). Correct it, or remove the image from the split."
         ) from error
     return marks
 
