@@ -1,4 +1,4 @@
-"""What a tagger folder or a name asks for is limited: words, pictures at once, the plan of a run, the length of a name."""
+"""What a tagger folder or a name asks for is limited: words, pictures at once, plans of runs, lengths of names."""
 
 import json
 import shutil
