@@ -2,6 +2,7 @@
 
 import dataclasses
 import stat
+import time
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from tagloom.errors import RecipeError, TaggerError
+from tagloom.models import weights as weights_module
 from tagloom.models.network import (
     Summariser,
     TaggerNetwork,
@@ -18,6 +20,7 @@ from tagloom.models.network import (
     pick_device,
     save_weights,
 )
+from tagloom.models.weights import check_fits, tensor_shapes
 from tagloom.recipe.pictures import Preprocess
 from tagloom.tagger.spec import WEIGHTS_FILE, TaggerSpec
 
@@ -139,3 +142,45 @@ def test_devices_are_checked_before_anything_is_computed():
 def test_a_gpu_that_is_not_there_is_refused():
     with pytest.raises(TaggerError, match=r"device 'cuda' cannot be used here.*Use auto or cpu"):
         pick_device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"backbone": "eva02_enormous_patch14_clip_224"}, "the file has no tensor"),  # 4.4 billion parameters
+        ({"head": "ml-decoder", "head_options": {"width": 2**40}}, "."),
+        ({"head": "ml-decoder", "head_options": {"decoder": {"layers": 10**9}}}, "decoder.layers is 1000000000"),
+        ({"head": "tf", "head_options": {"decoder": {"encoder_layers": 10**9}}}, "encoder_layers is 1000000000"),
+        ({"head": "hsq", "head_options": {"readout": {"layer_widths": [8] * 1000}}}, "it must be a list of 1 to 256"),
+        ({"head": "hsq", "head_options": {"readout": {"shared_experts": 10**9}}}, "the file has no tensor"),
+    ],
+)
+def test_a_description_too_large_for_the_machine_is_refused_before_it_is_built(tmp_path, monkeypatch, change, message):
+    save_weights(build(), tmp_path)
+    largest = []
+    empty = torch.empty
+    monkeypatch.setattr(
+        torch, "empty", lambda *sizes, **options: largest.append(empty(*sizes, **options)) or largest[-1]
+    )
+    started = time.monotonic()
+    with pytest.raises(TaggerError, match=f"does not fit the tagger that tagger.json describes: .*{message}"):
+        load_network(tmp_path, dataclasses.replace(SPEC, **change))
+    assert time.monotonic() - started < 20
+    assert all(value.is_meta or value.numel() < 2**22 for value in largest)
+
+
+def test_what_a_network_computes_for_itself_has_a_limit(monkeypatch):
+    monkeypatch.setattr(weights_module, "MAX_COMPUTED_VALUES", 100)
+    network = nn.Module()
+    network.register_buffer("table", torch.empty(11, 10, device="meta"), persistent=False)
+    with pytest.raises(TaggerError, match="needs 110 values that are in no file; the most is 100"):
+        check_fits(network, {})
+    network.register_buffer("table", torch.empty(10, 10, device="meta"), persistent=False)
+    check_fits(network, {})
+
+
+def test_shapes_are_read_from_the_header_alone(tmp_path):
+    network = build()
+    save_weights(network, tmp_path)
+    shapes = {name: tuple(value.shape) for name, value in network.state_dict().items()}
+    assert tensor_shapes(tmp_path / WEIGHTS_FILE) == shapes

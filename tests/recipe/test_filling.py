@@ -183,3 +183,39 @@ def test_a_huge_text_is_refused_without_being_parsed():
 def test_many_keys_are_read_in_linear_time():
     many = read_yaml("\n".join(f"k{number}: 1" for number in range(20_000)), "here")
     assert len(many) == 20_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "!!bool x",
+        "!!int ''",
+        "!!float ''",
+        "!!timestamp x",
+        "a: 2020-01-01",
+        "a: !!set {b}",
+        "a: !!binary aGk=",
+        "a: .nan",
+        "a: [1, -.inf]",
+        "a: 9223372036854775808",
+        "a: 0x" + "f" * 200,
+        "a: " + "1:" * 100_000 + "1",
+        "a: " + "1:" * 100_000 + "1.5",
+        "a: " + "[" * 40 + "]" * 40,
+    ],
+)
+def test_what_is_no_plain_data_is_refused_at_once(text):
+    started = time.monotonic()
+    with pytest.raises(RecipeError, match=r"mine\.yaml"):
+        read_yaml(text, "mine.yaml")
+    assert time.monotonic() - started < 10
+
+
+def test_what_is_missing_is_named():
+    @dataclass(frozen=True)
+    class Needy:
+        name: str
+        count: int = 1
+
+    with pytest.raises(RecipeError, match="here: 'name' is missing"):
+        fill(Needy, {"count": 2}, "here")

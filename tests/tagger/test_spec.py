@@ -156,3 +156,33 @@ def test_a_huge_description_is_refused_unread(tmp_path, monkeypatch):
     write_spec(SPEC, tmp_path)
     with pytest.raises(TaggerError, match="larger than 100 bytes"):
         read_spec(tmp_path)
+
+
+@pytest.mark.parametrize("depth", [40, 900])
+def test_a_description_that_is_nested_deeply_is_refused(tmp_path, content, depth):
+    nested: object = 1
+    for _ in range(depth):
+        nested = {"a": nested}
+    (tmp_path / SPEC_FILE).write_text(json.dumps(content | {"metrics": {"validation": nested}}))
+    with pytest.raises(TaggerError, match="nested too deeply; 32 levels are the most"):
+        read_spec(tmp_path)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_metrics_that_are_no_numbers_are_refused_where_they_are(tmp_path, content, number):
+    text = json.dumps(content).replace('"mAP": 50.0', f'"mAP": {number}')
+    (tmp_path / SPEC_FILE).write_text(text)
+    with pytest.raises(TaggerError, match=r"metrics\.validation\.mAP is (nan|inf|-inf); it must be a finite number"):
+        read_spec(tmp_path)
+
+
+@pytest.mark.parametrize("unlearnt", ["dog", 3, [1], {"dog": 1}])
+def test_classes_without_positive_are_a_list_of_names(tmp_path, content, unlearnt):
+    (tmp_path / SPEC_FILE).write_text(json.dumps(content | {"data": {"classes_without_positive": unlearnt}}))
+    with pytest.raises(TaggerError, match="it must be a list of names"):
+        read_spec(tmp_path)
+
+
+def test_a_folder_whose_name_is_too_long_is_no_folder(tmp_path):
+    with pytest.raises(TaggerError, match="no such folder"):
+        read_spec(tmp_path / ("x" * 300))

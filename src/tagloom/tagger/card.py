@@ -22,7 +22,7 @@ def model_card(spec: TaggerSpec) -> str:
     )
     use = (
         '## Use\n\n```python\nimport tagloom\n\ntagger = tagloom.load("this folder")\n'
-        'tagger.predict("photo.jpg")   # [[Tag(label=…, score=…), …]]\n```\n\n'
+        'tagger.predict("photo.jpg")  # [[Tag(label=…, score=…), …]]\n```\n\n'
         "or `tagloom predict FOLDER photo.jpg`. With `model.onnx` it needs no torch: `pip install tagloom` is enough.\n"
     )
     if spec.words is not None:
