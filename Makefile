@@ -4,7 +4,7 @@ VENV := .venv
 CORE := .venv-core
 LOWEST := .venv-lowest
 
-.PHONY: demo test test-core lint format types imports release fuzz lock audit docs notebooks clean
+.PHONY: demo test test-core test-lowest lint format types imports release fuzz lock audit docs notebooks clean
 
 demo: $(VENV)/.ready
 	$(VENV)/bin/tagloom demo
@@ -17,6 +17,11 @@ test-core: $(VENV)/.ready $(CORE)/.ready
 	$(CORE)/bin/python -c "import importlib.util as u; assert u.find_spec('torch') is None"
 	$(CORE)/bin/python -m pytest -m "not slow" tests/core tests/data tests/evaluation/test_bootstrap.py \
 		tests/evaluation/test_compare.py tests/metrics tests/recipe/test_filling.py tests/report tests/scoring tests/words
+
+# The lowest versions of pyproject.toml, over tables, models, training, export and prediction.
+test-lowest: $(LOWEST)/.ready
+	$(LOWEST)/bin/python -m pytest -m "not slow and not fuzz" tests/core tests/labels tests/metrics tests/scoring \
+		tests/models/test_network.py tests/models/test_onnx_export.py tests/predict/test_tagger.py tests/training/test_loop.py
 
 # Every round of the tests with hostile and unlucky input; `make test` runs a tenth of them.
 fuzz: $(VENV)/.ready
