@@ -87,6 +87,8 @@ def _fields(content: memoryview) -> Iterator[tuple[int, int | memoryview]]:
 
 def _varint(content: memoryview, start: int) -> tuple[int, int]:
     """Read a number of seven bits per byte: gives it and the index after it."""
+    if start < len(content) and content[start] < 0x80:  # most numbers have one byte, and this saves half the time
+        return content[start], start + 1
     number = 0
     for index, byte in enumerate(content[start : start + _MAX_VARINT_BYTES]):
         number |= (byte & 0x7F) << (7 * index)
