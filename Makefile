@@ -10,7 +10,7 @@ demo: $(VENV)/.ready
 	$(VENV)/bin/tagloom demo
 
 test: test-core
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest -n 2 --dist worksteal
 
 # The small install: everything that must work where there is no torch.
 test-core: $(VENV)/.ready $(CORE)/.ready

@@ -71,13 +71,13 @@ def test_a_row_goes_through_train_as_the_page_says(scenes, tmp_path, monkeypatch
     pytest.importorskip("torch")
     from tagloom.cli import app
     from tagloom.training import finish, run  # noqa: F401, imported before the tracer looks
-    from tagloom.training.features import extract
+    from tagloom.training.features import exported
 
     def refuse(*given: object, **options: object) -> float:
         raise TaggerError("an export takes minutes under a tracer")
 
     monkeypatch.setattr(finish, "export_onnx", refuse)
-    monkeypatch.setattr(extract, "export_onnx", refuse)
+    monkeypatch.setattr(exported, "export_onnx", refuse)
 
     small = ["backbone.name=test_efficientnet", "backbone.weights=none", "preprocess.size=32", "training.epochs=1"]
     command = ["train", str(scenes / "train.csv"), "--recipe", "quick-gap", "--out", str(tmp_path / "run")]

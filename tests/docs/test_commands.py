@@ -120,7 +120,7 @@ class Reader:
         if target and self.written_by.get(target) == words and Path(target).exists():
             return
         if "--resume" in words:
-            (Path(target) / "tagger.json").unlink()  # as if it had been stopped before its end
+            (Path(target) / "tagger.json").unlink(missing_ok=True)  # as if it had been stopped before its end
         elif target:
             shutil.rmtree(target, ignore_errors=True)
             Path(target).unlink(missing_ok=True)
