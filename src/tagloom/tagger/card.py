@@ -16,7 +16,7 @@ def model_card(spec: TaggerSpec) -> str:
     recipe = _one_line(spec.recipe.get("name", "custom"))
     title = f"# A tagger for {len(spec.classes)} labels\n"
     intro = (
-        f"Trained with [Tagloom](https://pypi.org/project/tagloom/) {spec.version}, recipe `{recipe}`: "
+        f"Trained with Tagloom {spec.version}, recipe `{recipe}`: "
         f"backbone `{spec.backbone}`, head `{spec.head}`, pictures of {spec.preprocess.size} x {spec.preprocess.size} "
         f"pixels ({spec.preprocess.fit}).\n"
     )
