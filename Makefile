@@ -4,7 +4,7 @@ VENV := .venv
 CORE := .venv-core
 LOWEST := .venv-lowest
 
-.PHONY: demo test test-core test-lowest lint format types imports release fuzz lock audit docs notebooks clean
+.PHONY: demo test test-core test-lowest lint format types imports release fuzz bench lock audit docs notebooks clean
 
 demo: $(VENV)/.ready
 	$(VENV)/bin/tagloom demo
@@ -16,7 +16,7 @@ test: test-core
 test-core: $(VENV)/.ready $(CORE)/.ready
 	$(CORE)/bin/python -c "import importlib.util as u; assert u.find_spec('torch') is None"
 	$(CORE)/bin/python -m pytest -m "not slow" tests/core tests/data tests/evaluation/test_bootstrap.py \
-		tests/evaluation/test_compare.py tests/metrics tests/recipe/test_filling.py tests/report tests/scoring tests/words
+		tests/evaluation/test_compare.py tests/metrics tests/recipe/test_filling.py tests/report tests/scoring tests/words tests/xmp
 
 # The lowest versions of pyproject.toml, over tables, models, training, export and prediction. Left out: whether a hostile
 # description is refused before its network is built, since older versions of timm build some networks only for real.
@@ -27,6 +27,11 @@ test-lowest: $(LOWEST)/.ready
 # Every round of the tests with hostile and unlucky input; `make test` runs a tenth of them.
 fuzz: $(VENV)/.ready
 	TAGLOOM_FUZZ=full $(VENV)/bin/python -m pytest -m fuzz
+
+# Every speed claim as a ratio against a named rival, about ten minutes on two quiet cores; writes docs/benchmarks.md.
+# With PHOTOS=folder, predictions run on the JPEGs of that folder, and not on drawn scenes.
+bench: $(VENV)/.ready
+	TAGLOOM_BENCH_PHOTOS="$(PHOTOS)" $(VENV)/bin/python bench/all.py
 
 # The site in site/. A broken link or an unknown name is an error.
 docs: $(VENV)/.ready

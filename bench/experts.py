@@ -15,6 +15,7 @@ import argparse
 import torch
 from torch import Tensor, nn
 
+from ratio import Ratio, as_table, of_seconds
 from tagloom.models.heads.experts import HybridSharingLayer
 from timing import best_seconds
 
@@ -72,11 +73,13 @@ def same_weights(ours: HybridSharingLayer, literal: LiteralLayer) -> None:
         literal.shared_gate.load_state_dict(ours.shared_gate.state_dict())
 
 
-def main() -> None:
-    """Compare and print the ratios."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--rounds", type=int, default=7)
-    rounds = arguments.parse_args().rounds
+def run(brief: bool = False) -> list[Ratio]:
+    """Compare training steps."""
+    return compare(rounds=1 if brief else 7)
+
+
+def compare(rounds: int) -> list[Ratio]:
+    """Check that all give the same, and time them."""
     torch.manual_seed(0)
     tokens = torch.randn(BATCH, LABELS, WIDTH_IN, requires_grad=True)
     sizes = (LABELS, WIDTH_IN, WIDTH_OUT, SHARED, 1)
@@ -99,14 +102,21 @@ def main() -> None:
 
     layers = {"both": ours, "labels": labels_only, "literal": literal, "label by label": by_label}
     best = best_seconds({name: lambda layer=layer: step(layer) for name, layer in layers.items()}, rounds=rounds)
-    print("| comparison | ours, ms | loops, ms | times as fast |\n| --- | --- | --- | --- |")
-    for what, mine, rival in (
-        ("both branches", "both", "literal"),
-        ("both branches, label by label", "both", "label by label"),
-        ("the labels' outputs", "labels", "literal"),
-    ):
-        ratio = best[rival] / best[mine]
-        print(f"| {what} | {best[mine] * 1e3:.0f} | {best[rival] * 1e3:.0f} | {ratio:.1f} |")
+    return [
+        of_seconds(f"hybrid sharing, a step of {what}", "the paper's Algorithm 1 as loops", best[mine], best[rival])
+        for what, mine, rival in (
+            ("both branches", "both", "literal"),
+            ("both branches, label by label", "both", "label by label"),
+            ("the labels' outputs", "labels", "literal"),
+        )
+    ]
+
+
+def main() -> None:
+    """Compare and print the ratios."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--rounds", type=int, default=7)
+    print(as_table(compare(arguments.parse_args().rounds)))
 
 
 if __name__ == "__main__":

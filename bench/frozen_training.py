@@ -17,6 +17,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from drawn import table_of_scenes
+from ratio import Ratio, as_table, of_rates, of_seconds
 from tagloom.cores import usable_cores
 from tagloom.data import load_table
 from tagloom.data.reading import read_pictures
@@ -26,8 +28,7 @@ from tagloom.models.network import build_network
 from tagloom.recipe import load_recipe, override
 from tagloom.recipe.pictures import Preprocess
 from tagloom.tagger.onnx_runner import OnnxNetwork
-from tagloom.training.features.extract import extract_features, extractor_key
-from tagloom.training.features.views import PLAIN
+from tagloom.training.features.extract import extract_features
 from tagloom.training.log import LOG_FILE
 from tagloom.training.plan import RunPlan
 from tagloom.training.run import train
@@ -37,7 +38,7 @@ from timing import best_seconds
 EPOCHS = 30
 
 
-def compare_extraction(table: LabelTable, work: Path) -> None:
+def compare_extraction(table: LabelTable, work: Path, rounds: int = 5) -> Ratio:
     """Time the extraction of pooled features from files, and the bare network on pictures in memory, in turns."""
     network = build_network(
         backbone="tf_efficientnet_lite0",
@@ -58,20 +59,17 @@ def compare_extraction(table: LabelTable, work: Path) -> None:
 
     (work / "extractors").mkdir()
     extract(32)  # exports the network, which a cache does once
-    bare = OnnxNetwork(work / "extractors" / f"{extractor_key(network, preprocess, PLAIN)}.onnx")
+    bare = OnnxNetwork(next((work / "extractors").glob("*.onnx")))
     batches = [batch.pixels for batch in read_pictures(paths[:512], preprocess, threads=usable_cores())]
     pictures = sum(map(len, batches))
     best = best_seconds(
-        {"files": lambda: extract(pictures), "memory": lambda: [bare(pixels) for pixels in batches]}, rounds=5
+        {"files": lambda: extract(pictures), "memory": lambda: [bare(pixels) for pixels in batches]}, rounds=rounds
     )
     speed = {name: pictures / seconds for name, seconds in best.items()}
-    print(
-        f"extraction from files {speed['files']:.0f} images/s, ONNX Runtime on pictures in memory "
-        f"{speed['memory']:.0f} images/s: {100 * speed['files'] / speed['memory']:.0f} %"
-    )
+    return of_rates("features of image files", "ONNX Runtime on pictures in memory", speed["files"], speed["memory"])
 
 
-def compare_training(name: str, settings: list[str], data: str, work: Path) -> None:
+def compare_training(name: str, settings: list[str], data: str, work: Path) -> Ratio:
     """Time 30 epochs from an empty cache, and without a cache."""
     recipe = override(load_recipe("quick-gap"), [*settings, f"training.epochs={EPOCHS}"])
     started = time.perf_counter()
@@ -81,27 +79,37 @@ def compare_training(name: str, settings: list[str], data: str, work: Path) -> N
     train(RunPlan(data, None, bare), work / f"{name}-bare", cache_folder=work)
     rows = [json.loads(line) for line in (work / f"{name}-bare" / LOG_FILE).read_text(encoding="utf-8").splitlines()]
     epoch = sum(row["seconds"] for row in rows if row["event"] == "epoch")
-    print(
-        f"{name}: {EPOCHS} epochs through the cache {cached:.0f} s in all; one epoch without it {epoch:.0f} s, so "
-        f"{EPOCHS} epochs {EPOCHS * epoch:.0f} s: {EPOCHS * epoch / cached:.1f} times as fast"
-    )
+    what = f"{EPOCHS} epochs of a {name} from an empty cache, in all"
+    return of_seconds(what, f"no cache: one epoch, counted {EPOCHS} times", cached, EPOCHS * epoch)
 
 
-def main() -> None:
-    """Run both comparisons."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("data", help="a label table")
-    arguments.add_argument("--images", type=int, default=3000)
-    given = arguments.parse_args()
-    table = load_table(given.data)
-    rows = np.random.default_rng(0).permutation(len(table))[: given.images]
+def compare(data: Path, images: int, rounds: int) -> list[Ratio]:
+    """Run all comparisons on some images of a table."""
+    table = load_table(data)
+    rows = np.random.default_rng(0).permutation(len(table))[:images]
     table = table.select(np.sort(rows))
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        compare_extraction(table, work)
-        data = str(write_table(table, work / "train.csv"))
-        compare_training("linear probe", [], data, work)
-        compare_training("layover", ["head.name=layover"], data, work)
+        extraction = compare_extraction(table, work, rounds)
+        part = str(write_table(table, work / "train.csv"))
+        layover = compare_training("layover head", ["head.name=layover"], part, work)
+        return [extraction, compare_training("linear probe", [], part, work), layover]
+
+
+def run(brief: bool = False) -> list[Ratio]:
+    """Compare on drawn scenes."""
+    images = 64 if brief else 600
+    with tempfile.TemporaryDirectory() as folder:
+        return compare(table_of_scenes(Path(folder), images), images, rounds=1 if brief else 4)
+
+
+def main() -> None:
+    """Compare on a table and print the ratios."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("data", help="a label table", type=Path)
+    arguments.add_argument("--images", type=int, default=3000)
+    given = arguments.parse_args()
+    print(as_table(compare(given.data, given.images, rounds=5)))
 
 
 if __name__ == "__main__":

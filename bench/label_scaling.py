@@ -13,8 +13,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ratio import Ratio, of_seconds
+
 CLASSES = (100, 1000, 5000, 10_000)
-HEADS = ("gap", "transformer-decoder", "ml-decoder")
+TRANSFORMER, ML = "transformer-decoder", "ml-decoder"
+HEADS = ("gap", TRANSFORMER, ML)
 BATCH = 8
 
 
@@ -50,6 +53,25 @@ def measure(head_name: str, classes: int) -> dict[str, float]:
     return {"inference_ms": inference * 1e3, "training_ms": training * 1e3, "peak_mb": peak / 1024}
 
 
+def measure_apart(head: str, classes: int) -> dict[str, float]:
+    """Measure in a process of its own."""
+    command = [sys.executable, __file__, "--one", head, str(classes)]
+    return dict(json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+
+
+def run(brief: bool = False) -> list[Ratio]:
+    """Compare ML-Decoder at many labels with a transformer decoder of as many, and with itself at few."""
+    few, many = (100, 1000) if brief else (100, 5000)
+    rows = {case: measure_apart(*case) for case in ((ML, few), (ML, many), (TRANSFORMER, many))}
+    ours, rival, small = rows[ML, many], rows[TRANSFORMER, many], rows[ML, few]
+    found = []
+    for what, key in (("inference", "inference_ms"), ("a training step", "training_ms")):
+        shown = f"{ML}, {many:,} labels, {what}"
+        found.append(of_seconds(shown, f"{TRANSFORMER}, {many:,} labels", ours[key] / 1e3, rival[key] / 1e3))
+        found.append(of_seconds(shown, f"{ML}, {few:,} labels", ours[key] / 1e3, small[key] / 1e3))
+    return found
+
+
 def main() -> None:
     """Measure every head at every number of classes; print the table and draw the plot."""
     arguments = argparse.ArgumentParser(description=__doc__)
@@ -67,9 +89,7 @@ def main() -> None:
         for classes in CLASSES:
             if head == "transformer-decoder" and classes > given.most:
                 continue
-            command = [sys.executable, __file__, "--one", head, str(classes)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            row = results[head, classes] = json.loads(done.stdout)
+            row = results[head, classes] = measure_apart(head, classes)
             cells = [f"{row['inference_ms']:.1f}", f"{row['training_ms']:.1f}", f"{row['peak_mb']:.0f}"]
             print(f"| {head} | {classes:,} | {' | '.join(cells)} |")
     few, many = results["ml-decoder", 100], results["ml-decoder", 5000]

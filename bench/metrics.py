@@ -6,6 +6,7 @@ python bench/metrics.py --images 40000 --classes 9600    # the size it is made f
 
 import argparse
 import resource
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 from scipy.sparse import csc_array
 from sklearn.metrics import average_precision_score
 
+from ratio import Ratio, as_table, of_seconds
 from tagloom.metrics import average_precision, score
 from tagloom.scoring.thresholds import choose_thresholds
 
@@ -40,27 +42,23 @@ def timed(what: str, run: Callable[[], Any]) -> tuple[Any, float]:
     result = run()
     seconds = time.perf_counter() - start
     raised = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    print(f"{what:<44} {seconds:8.2f} s   peak memory +{raised:,.0f} MB", flush=True)
+    print(f"{what:<44} {seconds:8.2f} s   peak memory +{raised:,.0f} MB", file=sys.stderr)
     return result, seconds
 
 
-def main() -> None:
-    """Run both over the same classes, check that they agree, and print the ratio."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=10_000)
-    parser.add_argument("--classes", type=int, default=500)
-    options = parser.parse_args()
-    scores, targets = make_scores(options.images, options.classes)
-    print(f"{options.images:,} images x {options.classes:,} classes, scores of {scores.nbytes / 2**20:,.0f} MB")
+def compare(images: int, classes: int) -> Ratio:
+    """Run both over the same classes, and check that they agree."""
+    scores, targets = make_scores(images, classes)
+    print(f"{images:,} images x {classes:,} classes, scores of {scores.nbytes / 2**20:,.0f} MB", file=sys.stderr)
 
     ours, our_seconds = timed("tagloom.metrics.average_precision", lambda: average_precision(scores, targets))
     timed("tagloom.metrics.score, everything", lambda: score(scores, targets))
     timed("choose_thresholds for F1", lambda: choose_thresholds(scores, targets))
 
     def reference() -> list[float]:
-        truth = np.zeros(options.images, np.uint8)
+        truth = np.zeros(images, np.uint8)
         values = []
-        for index in range(options.classes):
+        for index in range(classes):
             positives = targets.indices[targets.indptr[index] : targets.indptr[index + 1]]
             truth[positives] = 1
             values.append(average_precision_score(truth, scores[:, index]))
@@ -69,7 +67,22 @@ def main() -> None:
 
     theirs, their_seconds = timed("sklearn.metrics.average_precision_score", reference)
     np.testing.assert_allclose(ours, theirs, rtol=1e-9)
-    print(f"same values; {our_seconds / their_seconds:.3f} of scikit-learn's time")
+    what = f"average precision of {images:,} images x {classes:,} classes"
+    return of_seconds(what, "scikit-learn, class by class, same values", our_seconds, their_seconds)
+
+
+def run(brief: bool = False) -> list[Ratio]:
+    """Compare at a size that takes seconds."""
+    return [compare(2_000, 50) if brief else compare(10_000, 500)]
+
+
+def main() -> None:
+    """Compare and print the ratio."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, default=10_000)
+    parser.add_argument("--classes", type=int, default=500)
+    options = parser.parse_args()
+    print(as_table([compare(options.images, options.classes)]))
 
 
 if __name__ == "__main__":

@@ -7,10 +7,12 @@ loss, backward). Both have the same weights and give the same logits; that is ch
 """
 
 import argparse
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
+from ratio import Ratio, as_table, of_seconds
 from tagloom.losses import asymmetric_loss
 from tagloom.models.heads import create_head
 from timing import best_seconds
@@ -68,11 +70,13 @@ def same_weights(ours: nn.Module, literal: LiteralMLDecoder) -> None:
         literal.bias.copy_(ours.readout.bias)
 
 
-def main() -> None:
-    """Compare and print the ratios."""
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--rounds", type=int, default=7)
-    rounds = arguments.parse_args().rounds
+def run(brief: bool = False) -> list[Ratio]:
+    """Compare inference and training."""
+    return compare(rounds=1 if brief else 7)
+
+
+def compare(rounds: int) -> list[Ratio]:
+    """Check that both give the same, and time them."""
     torch.manual_seed(0)
     features = torch.randn(16, 2048, 7, 7).to(memory_format=torch.channels_last)
     targets = (torch.rand(16, 9600) < 0.001).float()
@@ -82,7 +86,6 @@ def main() -> None:
     with torch.no_grad():
         difference = float((ours.eval()(features) - literal.eval()(features)).abs().max())
     assert difference < 1e-4, difference
-    print(f"largest difference of the logits: {difference:.1e}")
 
     def inference(head: nn.Module) -> None:
         with torch.no_grad():
@@ -92,19 +95,23 @@ def main() -> None:
         head.zero_grad(set_to_none=True)
         asymmetric_loss(head(features), targets).backward()
 
-    report("inference", {"ours": lambda: inference(ours), "literal": lambda: inference(literal)}, rounds)
+    found = [report("inference", lambda: inference(ours), lambda: inference(literal), rounds)]
     ours.train()
     literal.train()
-    report("training step", {"ours": lambda: step(ours), "literal": lambda: step(literal)}, rounds)
+    return [*found, report("a training step", lambda: step(ours), lambda: step(literal), rounds)]
 
 
-def report(what: str, rivals: dict, rounds: int) -> None:
-    """Print the times of one comparison."""
-    best = best_seconds(rivals, rounds=rounds)
-    print(
-        f"{what}: ours {best['ours'] * 1e3:.1f} ms, literal {best['literal'] * 1e3:.1f} ms, "
-        f"{best['literal'] / best['ours']:.2f} times as fast"
-    )
+def report(what: str, ours: Callable[[], None], literal: Callable[[], None], rounds: int) -> Ratio:
+    """Time one comparison."""
+    best = best_seconds({"ours": ours, "literal": literal}, rounds=rounds)
+    return of_seconds(f"ML-Decoder, 9,600 labels, {what}", "its paper's code, literally", best["ours"], best["literal"])
+
+
+def main() -> None:
+    """Compare and print the ratios."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--rounds", type=int, default=7)
+    print(as_table(compare(arguments.parse_args().rounds)))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from ratio import Ratio, of_seconds
+
 ROOT = Path(__file__).parent.parent
 READY = ROOT / "src" / "tagloom" / "ready"
 MORE = 20
@@ -59,6 +61,22 @@ def main() -> None:
         print(f"first picture {first:.2f} s, the bare script {rival:.2f} s: {first / rival:.2f} times")
         print(f"each further picture {1000 * further:.0f} ms")
         print(subprocess.run([tagloom, "predict", photo], cwd=work, capture_output=True, text=True, check=True).stdout)
+
+
+def run(brief: bool = False) -> list[Ratio]:
+    """Time the first tags with the environment that is there; a photograph that a package ships."""
+    from tagloom.demo import installed_photographs
+
+    photo = installed_photographs()[-1]
+    ours: list[float] = []
+    rivals: list[float] = []
+    for _ in range(1 if brief else 9):
+        ours.append(seconds([sys.executable, "-m", "tagloom", "predict", photo], Path.cwd()))
+        rivals.append(seconds([sys.executable, "-c", RIVAL, READY / "model.onnx", photo], Path.cwd()))
+    first, rival = statistics.median(ours), statistics.median(rivals)
+    return [
+        of_seconds("`tagloom predict` of one photograph, start included", "a bare ONNX Runtime script", first, rival)
+    ]
 
 
 def install(environment: Path) -> Path:

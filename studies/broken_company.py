@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
+from command import run_study
 from distillation import TABLE_3
-from runner import run_study
 from tagloom.data import load_table
 from tagloom.data.scenes import write_scenes
 from tagloom.evaluation.evaluate import evaluate
@@ -31,14 +31,14 @@ def main() -> None:
     given = arguments.parse_args()
     scenes = write_scenes(given.out / "scenes", train=given.images, val=600, test=1200)
     variants = [replace(variant, seeds=tuple(range(given.seeds))) for variant in TABLE_3]
-    outcomes = run_study(variants, data=str(scenes / "train.csv"), val=str(scenes / "val.csv"), out=given.out)
+    result = run_study(variants, str(scenes / "train.csv"), str(scenes / "val.csv"), given.out)
     tables = [load_table(scenes / name) for name in ("test.csv", "test_broken.csv")]
     lines = ["| variant | seeds | usual company | broken | lost |", "| --- | --- | --- | --- | --- |"]
-    for outcome in outcomes:
-        taggers = [load(folder, device="cpu") for folder in outcome.folders]
+    for name, folders in result.folders.items():
+        taggers = [load(folder, device="cpu") for folder in folders]
         usual, broken = np.array([[evaluate(tagger, table).metrics["mAP"] for tagger in taggers] for table in tables])
         cells = [f"{values.mean():.2f}" for values in (usual, broken, usual - broken)]
-        lines.append(f"| {outcome.variant.name} | {len(taggers)} | {' | '.join(cells)} |")
+        lines.append(f"| {name} | {len(taggers)} | {' | '.join(cells)} |")
     (given.out / "broken.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     Console().print("\n".join(lines), markup=False)
 

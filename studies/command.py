@@ -5,9 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from runner import Outcome, Variant, run_study
+from rich.console import Console
+
+import tagloom
 from tagloom.data import load_table
 from tagloom.data.writing import write_table
+from tagloom.report.study import as_markdown
+from tagloom.studies.outcomes import StudyResult
+from tagloom.studies.variants import Variant
 
 
 def study(
@@ -15,7 +20,7 @@ def study(
     variants: Callable[[str], Sequence[Variant]],
     out: str,
     metrics: Sequence[str] = ("mAP", "CF1", "OF1"),
-) -> tuple[list[Outcome], str]:
+) -> tuple[StudyResult, str]:
     """Run a study on a training and a validation table from the command line.
 
     Args:
@@ -35,7 +40,7 @@ def study(
     chosen = _chosen(variants(given.data), given.only)
     if given.seed is not None:
         chosen = [replace(variant, seeds=(given.seed,)) for variant in chosen if given.seed in variant.seeds]
-    return run_study(chosen, data=given.data, val=given.val, out=given.out, metrics=metrics), given.val
+    return run_study(chosen, given.data, given.val, given.out, metrics), given.val
 
 
 def tuning(description: str | None, variants: Sequence[Variant], out: str) -> None:
@@ -46,7 +51,16 @@ def tuning(description: str | None, variants: Sequence[Variant], out: str) -> No
     given.out.mkdir(parents=True, exist_ok=True)
     learn, aside = load_table(given.data).split(0.2, seed=7)
     data, val = write_table(learn, given.out / "train.csv"), write_table(aside, given.out / "aside.csv")
-    run_study(_chosen(variants, given.only), data=str(data), val=str(val), out=given.out)
+    run_study(_chosen(variants, given.only), str(data), str(val), given.out)
+
+
+def run_study(
+    variants: Sequence[Variant], data: str, val: str, out: Path, metrics: Sequence[str] = ("mAP", "CF1", "OF1")
+) -> StudyResult:
+    """Run a study, and print its table as docs/results.md has it."""
+    result = tagloom.study(variants, data, val=val, out=out, metrics=metrics)
+    Console().print(as_markdown(result), markup=False, soft_wrap=True)
+    return result
 
 
 def _arguments(description: str | None, out: str) -> argparse.ArgumentParser:

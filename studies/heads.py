@@ -10,9 +10,9 @@ were chosen on a fifth of the training images (see docs/results.md); nothing was
 import json
 
 from command import study
-from runner import Variant
 from tagloom.data import load_table
 from tagloom.labels.graph import partition
+from tagloom.studies.variants import Variant
 
 SMALL = ("head.options.width=256", "head.options.decoder.feed_forward=512", "head.options.feature_dropout=0.5")
 

@@ -6,7 +6,7 @@ The validation table plays no part in it. The winner of each head goes into its 
 """
 
 from command import tuning
-from runner import Variant
+from tagloom.studies.variants import Variant
 
 COMMON = ("data.holdout=0.05", "training.batch_size=64", "loss.name=asymmetric")
 FLIP = "augment.flip=0.5"

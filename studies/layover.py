@@ -12,9 +12,10 @@ import numpy as np
 from rich.console import Console
 
 from command import study
-from runner import Outcome, Variant
 from tagloom.data import load_table
 from tagloom.explain.layover import mixing_amounts
+from tagloom.studies.outcomes import StudyResult
+from tagloom.studies.variants import Variant
 
 PAPER = ("training.select=last", "thresholds.aim=fixed")
 METRICS = ("mAP", "CP", "CR", "CF1", "OP", "OR", "OF1")
@@ -51,12 +52,12 @@ VARIANTS = [
 ]
 
 
-def print_amounts(outcomes: list[Outcome], val: str) -> None:
+def print_amounts(result: StudyResult, val: str) -> None:
     """Print α of every run that has any: per stage the mean over images, and the least and greatest."""
     table = load_table(val)
     paths = [table.path(row) for row in range(0, len(table), max(1, len(table) // 500))]
-    for outcome in outcomes:
-        for seed, folder in zip(outcome.variant.seeds, outcome.folders, strict=True):
+    for folders in result.folders.values():
+        for folder in folders:
             found = mixing_amounts(folder, paths, device="cpu")
             if found is None:
                 continue
@@ -64,7 +65,7 @@ def print_amounts(outcomes: list[Outcome], val: str) -> None:
                 f"@{stage}: {column.mean():.2g} ({column.min():.2g} to {column.max():.2g})"
                 for stage, column in zip(found[0], np.asarray(found[1], np.float64).T, strict=True)
             ]
-            Console().print(f"α of {outcome.variant.name}, seed {seed}, {', '.join(cells)}", markup=False)
+            Console().print(f"α of {folder.name}: {', '.join(cells)}", markup=False)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ All have the settings of the tuned linear probe, which is the first candidate. T
 
 from command import tuning
 from layover import layover
-from runner import Variant
+from tagloom.studies.variants import Variant
 
 LATE = "[3,4,5]"
 SETTINGS = ("data.holdout=0.05",)

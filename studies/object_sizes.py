@@ -16,14 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
+from command import run_study
 from layover import STAGES, TUNED
-from runner import Variant, run_study
 from tagloom.data import load_table
 from tagloom.data.scenes import write_scenes
 from tagloom.data.table import LabelTable
 from tagloom.evaluation.evaluate import evaluate
 from tagloom.metrics import average_precision
 from tagloom.predict.tagger import load
+from tagloom.studies.variants import Variant
 
 PARTS = ("small", "middle", "large")
 VARIANTS = [Variant("linear probe", "quick-gap"), *STAGES, *TUNED]
@@ -65,16 +66,16 @@ def main() -> None:
     given = arguments.parse_args()
     scenes = write_scenes(given.out / "scenes", train=given.images, val=600, test=1200)
     data, val = str(scenes / "train.csv"), str(scenes / "val.csv")
-    outcomes = run_study(VARIANTS, data=data, val=val, out=given.out, metrics=("mAP", "CR", "OR"))
+    result = run_study(VARIANTS, data, val, given.out, metrics=("mAP", "CR", "OR"))
     sizes, test = largest_objects(scenes), load_table(scenes / "test.csv")
     lines = ["| variant | " + " | ".join(PARTS) + " |", "| --- " * (len(PARTS) + 1) + "|"]
-    for outcome in outcomes:
+    for name, folders in result.folders.items():
         rows = []
-        for folder in outcome.folders:
-            result = evaluate(load(folder, device="cpu"), test)
-            rows.append(precision_by_size(result.scores, test.select(result.rows), sizes))
+        for folder in folders:
+            found = evaluate(load(folder, device="cpu"), test)
+            rows.append(precision_by_size(found.scores, test.select(found.rows), sizes))
         means = {part: np.mean([row[part] for row in rows]) for part in PARTS}
-        lines.append(f"| {outcome.variant.name} | " + " | ".join(f"{means[part]:.2f}" for part in PARTS) + " |")
+        lines.append(f"| {name} | " + " | ".join(f"{means[part]:.2f}" for part in PARTS) + " |")
     (given.out / "sizes.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     Console().print("\n".join(lines), markup=False)
 

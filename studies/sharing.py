@@ -9,10 +9,11 @@ fifth of the training images (studies/sharing_tuning.py); nothing was chosen on 
 """
 
 from command import study
-from runner import Variant
+from tagloom.studies.variants import Variant
 
 SMALL = ("head.options.width=128", "head.options.decoder.feed_forward=512", "head.options.feature_dropout=0.5")
 PRINTED = "head.options.readout.shared_input=task"
+READ_ON = "head.options.readout.shared_input=shared"
 ONE = (0,)
 
 
@@ -29,7 +30,7 @@ def shared(number: int) -> str:
 VARIANTS = [
     Variant("Query2Label", "quick", head("query2label")),
     Variant("HSQ as printed, 16 shared experts", "quick", head("hsq", PRINTED)),
-    Variant("HSQ, 16 shared experts", "quick", head("hsq")),
+    Variant("HSQ, 16 shared experts", "quick", head("hsq", READ_ON)),
     Variant("HSQ-Linear", "quick", head("hsq", "head.options.readout=linear-layers"), ONE),
     Variant("HSQ, no shared expert", "quick", head("hsq", shared(0)), ONE),
     Variant("HSQ as printed, 1 shared expert", "quick", head("hsq", PRINTED, shared(1)), ONE),

@@ -6,8 +6,8 @@ Query2Label, the baseline, gets at least as many candidates as hybrid sharing. T
 """
 
 from command import tuning
-from runner import Variant
 from sharing import PRINTED, SMALL
+from tagloom.studies.variants import Variant
 
 
 def candidate(name: str, head: str, *settings: str) -> Variant:

@@ -69,8 +69,7 @@ def untrained_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("torch")
     import torch
 
-    from tagloom.models.network import build_network, save_weights
-    from tagloom.models.onnx_export import export_onnx
+    from tagloom.models.network import build_network, export_network, save_weights
     from tagloom.recipe.pictures import Preprocess
     from tagloom.scoring.calibration import Calibration
     from tagloom.tagger.spec import TaggerSpec, write_spec
@@ -82,7 +81,7 @@ def untrained_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     network = build_network(**names, weights="none", classes=5, size=32, frozen=True)
     torch.nn.init.normal_(network.head.linear.weight, std=0.2)
     save_weights(network, out)
-    export_onnx(network, out / "model.onnx", size=32)
+    export_network(network, out / "model.onnx", size=32)
     calibration = Calibration(1.5, -1.0, (1.0, 1.5, 2.0, 0.5, 1.0), (-1.0, 0.0, 1.0, 0.5, -0.5))
     classes = ("cat", "dog", "sofa", "car", "tree")
     write_spec(TaggerSpec(classes, Preprocess(size=32), calibration=calibration, version="0", **names), out)

@@ -14,6 +14,7 @@ from tagloom.errors import DataError, RecipeError, TagloomError
 from tagloom.evaluation.compare import Change, Comparison, Interval
 from tagloom.evaluation.evaluate import Evaluation
 from tagloom.recipe import change_settings, load_recipe
+from tagloom.tagger.spec import read_spec
 
 pytest.importorskip("torch")
 
@@ -118,14 +119,16 @@ def test_one_tagger_is_not_compared_with_itself(trained, scenes):
             tagloom.compare(trained, same, scenes / "val.csv")
 
 
-def test_a_distillation_gives_the_student(trained, scenes, tmp_path):
+def test_a_distillation_gives_the_student_and_what_its_teachers_were_worth(trained, scenes, tmp_path):
     result = tagloom.distill(
         scenes / "train.csv",
         out=tmp_path / "student",
         kinds="dis",
         k=2,
         weights=0.5,
+        teacher_epochs=1,
         epochs=4,
+        baseline=True,
         settings=SMALL,
         cache=trained.folder.parent / "cache",
         show_progress=False,
@@ -133,7 +136,14 @@ def test_a_distillation_gives_the_student(trained, scenes, tmp_path):
     assert result.tagger.classes == trained.classes
     plan = json.loads((tmp_path / "student" / "run.json").read_text())
     assert plan["distill"]["weights"] == {"dis": 0.5}
-    assert plan["distill"]["teacher_epochs"] == 1
+    assert (plan["distill"]["teacher_epochs"], plan["distill"]["student_epochs"]) == (1, 4)
+    assert read_spec(tmp_path / "student").data["epochs"] == 4
+    assert set(result.metrics["teachers"]) == {"dis"}
+    alone = read_spec(tmp_path / "student" / "baseline").metrics["held_aside"]
+    assert result.comparison.images == alone["images"], "without a validation table, the images held out"
+    assert result.comparison.total.first == pytest.approx(alone["mAP"], abs=0.05)
+    assert result.comparison.total.second == pytest.approx(result.metrics["held_aside"]["mAP"], abs=0.05)
+    assert result.scored_on == "images held out from training"
     assert sorted(path.name for path in (tmp_path / "student" / "teachers").iterdir()) == ["dis-1", "dis-2"]
 
 

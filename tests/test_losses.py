@@ -14,6 +14,7 @@ from tagloom.losses import (
     binary_cross_entropy,
     create_loss,
     cross_entropy,
+    expected_positives_loss,
     focal_loss,
     soft_margin_loss,
 )
@@ -342,3 +343,41 @@ def test_smoothing_spreads_a_share_of_the_target_over_all_labels(name):
     expected = F.binary_cross_entropy_with_logits(logits, smooth, reduction="sum") / 3
     found = create_loss(name, smoothing=0.1)(logits, targets) * (4 if name == "soft-margin" else 1)
     assert torch.allclose(found, expected)
+
+
+def test_each_class_may_have_its_own_weight_of_unknown_labels():
+    logits, targets, known = torch.randn(3, 4), torch.zeros(3, 4), torch.rand(3, 4) < 0.4
+    targets[known] = 1
+    weights = [0.0, 0.2, 0.5, 1.0]
+    expected = 0.0
+    for row in range(3):
+        for column in range(4):
+            probability = torch.sigmoid(logits[row, column])
+            if known[row, column]:
+                expected += -torch.log(probability)
+            else:
+                expected += -weights[column] * torch.log(1 - probability)
+    loss = create_loss("bce", unknown_weight=weights)
+    assert torch.allclose(loss(logits, targets, known), expected / 3, atol=1e-5)
+    # Random queries stand after the classes and are known.
+    more = torch.cat([logits, torch.zeros(3, 2)], dim=1)
+    padded = loss(more, torch.zeros(3, 6).index_put_(known.nonzero(as_tuple=True), torch.ones(1)), _known_after(known))
+    assert torch.allclose(padded, expected / 3 + 2 * math.log(2), atol=1e-5)
+    with pytest.raises(RecipeError, match="4 values of unknown_weight for 2 classes"):
+        loss(logits[:, :2], targets[:, :2], known[:, :2])
+    with pytest.raises(RecipeError, match="unknown_weight"):
+        create_loss("bce", unknown_weight=[0.5, 2.0])
+
+
+def _known_after(known):
+    return torch.cat([known, torch.ones(len(known), 2, dtype=torch.bool)], dim=1)
+
+
+def test_expected_positives_ask_for_a_number_of_labels_per_image():
+    logits, targets, known = torch.randn(3, 4), torch.ones(3, 4), torch.rand(3, 4) < 0.4
+    columns = torch.tensor([True, False, True, True])
+    plain = create_loss("bce")
+    given = sum(float(torch.sigmoid(logits[row, column])) for row in range(3) for column in range(4) if columns[column])
+    expected = float(plain(logits, targets, known)) + 0.5 * 3 * ((given / 3 - 1.5) / 3) ** 2
+    loss = expected_positives_loss(plain, columns, expected=1.5, weight=0.5)
+    assert float(loss(logits, targets, known)) == pytest.approx(expected, rel=1e-5)

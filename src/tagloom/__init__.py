@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from tagloom.api import TrainedTagger, compare, distill, evaluate, train
+    from tagloom.api import TrainedTagger, compare, distill, evaluate, study, train
     from tagloom.data import load_table
     from tagloom.models.attach import attach_head
     from tagloom.models.backbone import create_backbone
@@ -33,12 +33,14 @@ __all__ = [
     "evaluate",
     "load",
     "load_table",
+    "study",
     "train",
 ]
 
 _HOMES = {
     "train": "tagloom.api",
     "distill": "tagloom.api",
+    "study": "tagloom.api",
     "evaluate": "tagloom.api",
     "compare": "tagloom.api",
     "TrainedTagger": "tagloom.api",

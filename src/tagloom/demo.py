@@ -14,6 +14,7 @@ from tagloom.data.scenes import SceneSettings, write_scenes
 from tagloom.progress import show_progress
 from tagloom.report.contact_sheet import contact_sheet
 from tagloom.report.metrics import render_metrics
+from tagloom.report.page import write_report
 from tagloom.tagger.spec import RUN_FILE
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ SETTINGS = SceneSettings(object_size=(0.15, 0.6), things_per_picture=(1, 4))  # 
 
 
 def run_demo(out: Path, *, images: int, console: Console) -> float:
-    """Show the ready tagger; then draw the embedded data set, train on it, evaluate, and show tags.
+    """Show the ready tagger; then draw the embedded data set, train on it, evaluate, show tags, and write a report.
 
     Args:
         out: Folder for everything; running it again starts over with the same images.
@@ -64,10 +65,15 @@ def run_demo(out: Path, *, images: int, console: Console) -> float:
     console.print("\n[bold]4. Look at its tags[/]", markup=True)
     _draw_sheet(result.tagger, tested, scenes / "test.csv", sheet)
     console.print(f"The first {SHOWN_IMAGES} test images with their tags: [bold]{escape(str(sheet))}[/]", markup=True)
+    page = out / "report.html"
+    _print_step(console, "5. Read the report", f"tagloom report {run} {scenes}/test.csv --out {page}")
+    write_report(result.tagger, tagloom.load_table(scenes / "test.csv"), run, page)
+    console.print(f"Figures, charts and the hardest images with heat maps: [bold]{escape(str(page))}[/]", markup=True)
     command = "tagloom" if shutil.which("tagloom") else f"{sys.executable} -m tagloom"
     console.print(
         f"\nNow try:\n  {command} check {scenes}/train.csv\n"
         f"  {command} predict {run} {scenes}/images --top-k 3 --out {out}/tags.csv\n"
+        f"  {command} serve {run}\n"
         f"  {command} train YOUR.csv --recipe quick --out runs/first",
         markup=False,
         soft_wrap=True,

@@ -252,13 +252,20 @@ def _weights(given: Any) -> Tensor | None:
     return weights
 
 
+def _row(weights: Tensor, columns: int) -> Tensor:
+    """Give weights of unknown pairs, () or (N,), a value per column. Random queries after the classes are all known."""
+    if weights.ndim and len(weights) > columns:
+        raise RecipeError(f"the loss has {len(weights)} values of unknown_weight for {columns} classes: give one each.")
+    return F.pad(weights, (0, columns - len(weights))) if weights.ndim else weights.expand(columns)
+
+
 def create_loss(name: str, **options: Any) -> Loss:
     """Make the loss that a recipe names, with its options checked and filled in.
 
     Args:
         name: A key of `tagloom.recipe.names.LOSSES`.
         **options: Arguments of that function except logits, targets and known; and for every loss `unknown_weight`, the
-            weight of unknown pairs as negatives: 0, the default, leaves them out.
+            weight of unknown pairs as negatives, one for all classes or one for each: 0, the default, leaves them out.
 
     Returns:
         A function of logits, targets and known.
@@ -277,13 +284,17 @@ def create_loss(name: str, **options: Any) -> Loss:
     for option, value in options.items():
         if option not in allowed:
             raise RecipeError(unknown_name(f"option of the loss '{name}'", option, allowed))
-        if option != "weights" and (
+        if option == "unknown_weight" and isinstance(value, list | tuple):
+            for weight in value:
+                check_number("loss option unknown_weight", weight, 0.0, 1.0)
+        elif option != "weights" and (
             option == "unknown_weight" or value is not None or parameters[option].default is not None
         ):
             low, high = within.get(option, (-math.inf, math.inf))
             check_number(f"loss option {option}", value, low, high)
     weights = _weights(options.pop("weights", None))
-    unknown_weight = options.pop("unknown_weight", 0.0)
+    unknown_weight = torch.as_tensor(options.pop("unknown_weight", 0.0), dtype=torch.float32)
+    counts_unknown = bool((unknown_weight > 0).any())
 
     def loss(logits: Tensor, targets: Tensor, known: Tensor | None = None) -> Tensor:
         factors = None if weights is None else weights.to(logits.device)
@@ -291,11 +302,33 @@ def create_loss(name: str, **options: Any) -> Loss:
             raise RecipeError(
                 f"the loss has {factors.shape[-1]} weights for {logits.shape[-1]} classes: give one each."
             )
-        if known is not None and unknown_weight > 0:
+        if known is not None and counts_unknown:
+            as_negative = _row(unknown_weight.to(logits.device), logits.shape[-1])
+            certainty = torch.where(known.bool(), 1.0, as_negative)
             targets = targets * known.bool()
-            certainty = torch.where(known.bool(), 1.0, unknown_weight)
-            known, factors = None, certainty if factors is None else certainty * factors
+            known, factors = known.bool() | (as_negative > 0), certainty if factors is None else certainty * factors
         terms: Tensor = function(logits, targets, known=known, weights=factors, **options)
         return terms
 
     return loss
+
+
+def expected_positives_loss(loss: Loss, columns: Tensor, expected: float, weight: float) -> Loss:
+    """Ask for a number of positives per image where no negative is known: add `weight` · N · ((k̂ − `expected`) / N)².
+
+    This is expected positive regularisation (Cole et al., Multi-Label Learning from Single Positive Labels, 2021). k̂ is
+    the mean number of positives that the batch's images are given: the sum of σ(x) over the N classes in `columns`.
+
+    Args:
+        loss: The loss of the known pairs.
+        columns: (N,) bool, the classes that count.
+        expected: How many of these classes an image has, on average.
+        weight: The factor of the term.
+    """
+
+    def regularised(logits: Tensor, targets: Tensor, known: Tensor | None = None) -> Tensor:
+        chosen = torch.sigmoid(logits.float())[:, : len(columns)][:, columns.to(logits.device)]
+        excess = chosen.sum(dim=1).mean() - expected
+        return loss(logits, targets, known) + weight * excess**2 / max(chosen.shape[1], 1)
+
+    return regularised

@@ -10,13 +10,30 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as Bars
+from rich.text import Text
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the number of things done and the total number."""
 
 SECONDS_BETWEEN_LINES = 30.0
+
+
+class RateColumn(ProgressColumn):
+    """Shows how much is done per second."""
+
+    def render(self, task: Task) -> Text:
+        """Show the rate, once it is known."""
+        return Text(f"{task.speed:,.1f}/s" if task.speed else "")
 
 
 def no_progress(done: int, total: int) -> None:
@@ -44,6 +61,7 @@ class ProgressDisplay:
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
+            RateColumn(),
             TextColumn("{task.fields[note]}", markup=False),
             console=console,
             disable=console is None or not console.is_terminal,

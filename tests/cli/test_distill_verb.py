@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from tagloom.cli.distill import read_weights
 from tagloom.data import load_table
 from tagloom.labels.graph import affinity, partition
 from tagloom.recipe import load_recipe, override
+from tagloom.tagger.spec import read_spec
 
 
 @pytest.fixture
@@ -81,23 +83,40 @@ def test_partition_refuses_a_drawing_or_a_number_that_cannot_be(tagloom, scenes,
     assert "from 1 to 24" in err
 
 
-def test_distill_goes_from_a_table_to_a_student_that_predicts(tagloom, scenes, tmp_path):
+def test_distill_goes_from_a_table_to_a_student_that_predicts_and_says_what_teachers_were_worth(
+    tagloom, scenes, tmp_path
+):
     (tmp_path / "small.yaml").write_text(SMALL)
     out = tmp_path / "run"
     code, shown, err = tagloom(
         "distill", scenes / "train.csv", "--val", scenes / "val.csv", "--recipe", tmp_path / "small.yaml", "--k", 2,
-        "--kinds", "dis,random", "--weight", "0.5", "--weight", "random=0.25", "--out", out, "--cache", tmp_path / "c",
+        "--kinds", "dis,random", "--weight", "0.5", "--weight", "random=0.25", "--random-sizes", "random", "--baseline",
+        "--out", out, "--cache", tmp_path / "c",
     )  # fmt: skip
     assert code == 0, err
     assert "teacher random-2: finished" in shown
+    told = " ".join(shown.split())
+    assert "The student trains 20 epochs, 2.5 times the recipe's 8, and so does the baseline." in told
+    # (20 + 20 + 4 x 8, and 4 x 1/3 for asking) / 8
+    assert "Altogether about 9.2 times the training of tagloom train with this recipe." in told
+    assert "baseline: finished, mAP" in told
+    alone, student = (read_spec(folder).metrics["validation"]["mAP"] for folder in (out / "baseline", out))
+    assert f"A without teachers mAP {alone:.2f}" in told
+    assert f"B with teachers mAP {student:.2f} difference {student - alone:+.2f}" in told
+    levels = [f"{kind} {level['validation']:.2f}" for kind, level in read_spec(out).metrics["teachers"].items()]
+    assert f"Teachers, merged: mAP {', '.join(levels)} on validation data" in told
     plan = json.loads((out / "run.json").read_text())
     assert plan["distill"] == {
-        "teacher_epochs": 2,
+        "teacher_epochs": 8,
         "kinds": ["dis", "random"],
         "k": 2,
         "tau": 3.0,
         "weights": {"dis": 0.5, "random": 0.25},
-        "images": "with-labels",
+        "images": "all",
+        "random_sizes": "random",
+        "student_epochs": 20,
+        "baseline": True,
+        "teacher_learning_rate": None,
     }
     assert (out / "model.onnx").exists()
     assert tagloom("predict", out, scenes / "images" / "val_000000.jpg")[0] == 0
@@ -112,6 +131,7 @@ def test_distill_goes_from_a_table_to_a_student_that_predicts(tagloom, scenes, t
         (["--kinds", "co,diss"], "did you mean 'dis'"),
         (["--weight", "co=heavy"], "for example co=0.5"),
         (["--weight", "random=1"], "no such teachers"),
+        (["--random-sizes", "random"], "is about --kinds random"),
         (["--recipe", "quik"], "did you mean 'quick'"),
         (["--set", "task=single", "--set", "loss.name=cross-entropy"], "a score of its own"),
         (["--jobs", "0"], "at least one teacher"),
@@ -156,7 +176,13 @@ def test_teachers_are_as_the_recipe_says_unless_told_otherwise():
     told = plan_teachers(None, recipe, k=2, kinds=("co",), weights=read_weights(["0.5"]))
     assert (told.k, told.kinds, told.weights, told.teacher_epochs, told.tau) == (2, ("co",), {"co": 0.5}, 20, 3.0)
     assert plan_teachers(told, recipe) == told, "a run continues with what it was started with"
-    assert plan_teachers(None, load_recipe("quick")).teacher_epochs == 2
+    quick = load_recipe("quick")
+    default = plan_teachers(None, quick)
+    assert (default.teacher_epochs, default.student_epochs, quick.training.epochs) == (10, 25, 10)
+    assert (default.images, default.weights) == ("all", {"co": 0.5, "dis": 0.5})
+    assert plan_teachers(None, quick, student_epochs=30, teacher_epochs=7) == replace(
+        default, student_epochs=30, teacher_epochs=7
+    )
 
 
 def test_of_two_weights_for_a_kind_the_later_one_counts():

@@ -2,32 +2,11 @@
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
-from tagloom.cli import main
 from tagloom.cli.compare import short_names
-
-
-@pytest.fixture
-def tagloom(monkeypatch, capsys):
-    """Run the command in this process and give its exit code, output and errors."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["tagloom", *map(str, arguments)])
-        monkeypatch.setenv("COLUMNS", "200")
-        code: object = 0
-        try:
-            main()
-        except SystemExit as leaving:
-            code = leaving.code or 0
-        captured = capsys.readouterr()
-        assert isinstance(code, int)
-        return code, captured.out, captured.err
-
-    return run
 
 
 def with_classes(run: Path, out: Path, change) -> Path:
@@ -82,7 +61,7 @@ def test_taggers_without_a_common_class_are_refused(tagloom, finished_run, scene
     other = with_classes(finished_run, tmp_path / "other", lambda names: [f"no {name}" for name in names])
     code, _, err = tagloom("compare", finished_run, other, scenes / "val.csv", "--ignore-other-labels")
     assert code == 2
-    assert "share no class" in err
+    assert "shares no class" in err
 
 
 def test_the_same_tagger_twice_is_refused_however_it_is_spelt(tagloom, finished_run, scenes):

@@ -3,6 +3,7 @@
 import pkgutil
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -26,6 +27,8 @@ NEED_TORCH = ("losses", "models", "training")
 
 def torch_free_modules() -> list[str]:
     found = [module.name for module in pkgutil.walk_packages(tagloom_path, "tagloom.")]
+    if find_spec("fastapi") is None:  # the extra of `serve`, which has no torch either
+        found = [name for name in found if not name.startswith("tagloom.serve.")]
     return [name for name in found if name.split(".")[1] not in NEED_TORCH and not name.endswith("__main__")]
 
 
@@ -90,3 +93,22 @@ def test_labels_that_are_typed_are_scored_without_torch(word_run, scenes, tmp_pa
     done = tagloom("predict", word_run, picture, "--labels", "car, golden heart", "--top-k", 1)
     assert done.returncode == 0, done.stderr
     assert "car" in done.stdout or "golden heart" in done.stdout
+
+
+def test_the_ready_tagger_explains_and_what_needs_torch_says_so():
+    result = python(
+        """
+import numpy as np, tagloom
+picture = np.zeros((40, 60, 3), np.uint8)
+tagger = tagloom.load()
+print(tagger.explain(picture, ["dog"]).maps.shape, tagger.explain(picture, ["dog"], "eigen-cam").grid.shape)
+for method, stage in (("grad-cam++", None), ("eigen-cam", 2)):
+    try:
+        tagger.explain(picture, ["dog"], method, stage=stage)
+    except tagloom.errors.MissingExtraError as error:
+        print(error)
+"""
+    )
+    assert result.returncode == 0, result.stderr
+    assert "(1, 40, 60) (1, 7, 7)" in result.stdout
+    assert result.stdout.count("tagloom[train]") == 2

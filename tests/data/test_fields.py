@@ -32,6 +32,7 @@ JOINING = [separator for separator in SEPARATORS if separator]
         ("dining table, round", "", ["dining table, round"]),
         ('["dog", "dining table"]', "list", ["dog", "dining table"]),
         ("['dog', \"cat's eye\"]", "list", ["dog", "cat's eye"]),
+        ("[147, 616 ]", "list", ["147", "616"]),
         ("[]", "list", []),
         ("", "|", []),
         ("", "list", []),
@@ -42,7 +43,7 @@ def test_a_field_splits_into_its_names(field, separator, expected):
     assert split_labels(field, separator) == expected
 
 
-@pytest.mark.parametrize("field", ["['a' 'b']", "[1, 2]", "dog", "[dog]", "[__import__('os')]"])
+@pytest.mark.parametrize("field", ["['a' 'b']", "[1, [2]]", "[1.5]", "dog", "[dog]", "[__import__('os')]"])
 def test_a_field_that_is_not_a_list_is_refused_as_a_list(field):
     with pytest.raises(DataError, match="not a list of names"):
         split_labels(field, "list")

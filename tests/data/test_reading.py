@@ -1,6 +1,7 @@
 """Many pictures are read in order, ahead of time, and one that cannot be read is reported with its index."""
 
 import io
+import itertools
 import threading
 import time
 from pathlib import Path
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tagloom.data import reading
 from tagloom.data.images import open_image
-from tagloom.data.reading import check_broken, read_pictures, work_on_pictures
+from tagloom.data.reading import Encoded, check_broken, compute_on_pictures, read_pictures, work_on_pictures
 from tagloom.data.transforms import augment, decode_size, prepare
 from tagloom.errors import DataError, ImageError
 from tagloom.recipe.pictures import Augment, Preprocess
@@ -161,6 +163,72 @@ def test_a_fault_in_the_work_reaches_the_caller(pictures):
 
     with pytest.raises(RuntimeError, match="caught fire"):
         list(work_on_pictures(pictures, PREPROCESS, work))
+
+
+def test_encoded_images_that_wait_are_limited_by_their_bytes(pictures, monkeypatch):
+    monkeypatch.setattr(reading, "MAX_HELD_BYTES", 4000)
+    held, most = 0, []
+
+    def sources():
+        nonlocal held
+        for _ in range(50):
+            held += 1
+            most.append(held)
+            yield Encoded("a.zip/a.png", pictures[0].read_bytes() + bytes(2000))
+
+    for _ in compute_on_pictures(sources(), PREPROCESS, len, streams=True, threads=4):
+        held -= 1
+    assert len(most) == 50
+    assert max(most) <= 3, "two are more than the limit, and the next waits in its generator"
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_what_is_computed_comes_in_order_with_errors_in_their_place(pictures, streams):
+    pictures[3].write_bytes(b"no picture")
+    sources = [*pictures[:6], ImageError("gone", "missing", "is gone."), *pictures[6:]]
+    found = list(compute_on_pictures(sources, PREPROCESS, lambda pixels: pixels, streams=streams, threads=3))
+    indices = [index for batch in found for index in batch.indices]
+    assert indices == [0, 1, 2, 4, 5, 7, 8, 9, 10]
+    pixels = np.concatenate([batch.result for batch in found if batch.result is not None])
+    np.testing.assert_array_equal(pixels, expected([sources[index] for index in indices]))
+    assert [(index, error.reason) for batch in found for index, error in batch.errors] == [
+        (3, "format"),
+        (6, "missing"),
+    ]
+    assert {len(batch.indices) for batch in found} <= ({0, 1} if streams else {9})
+
+
+def test_streams_compute_in_all_threads_and_batches_in_the_callers(pictures):
+    def who(pixels):
+        time.sleep(0.02)
+        return threading.current_thread()
+
+    def threads(streams):
+        found = compute_on_pictures(pictures, PREPROCESS, who, streams=streams, threads=3)
+        return {batch.result for batch in found}
+
+    assert len(threads(True)) == 3
+    assert threads(False) == {threading.current_thread()}
+
+
+def test_leaving_early_stops_the_work_of_its_own_threads(pictures):
+    stopped, asked, calls = threading.Event(), [], itertools.count()
+
+    def slow(pixels):
+        if next(calls) > 0:
+            stopped.wait(30)
+        return threading.get_ident()
+
+    def stop(threads):
+        asked.append(set(threads))
+        stopped.set()
+
+    found = compute_on_pictures(pictures, PREPROCESS, slow, streams=True, threads=2, stop=stop)
+    first = next(found).result
+    started = time.monotonic()
+    found.close()
+    assert time.monotonic() - started < 10
+    assert first in asked[0]
 
 
 def errors(count: int) -> list[tuple[int, ImageError]]:

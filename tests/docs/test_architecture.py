@@ -76,7 +76,7 @@ def test_a_row_goes_through_train_as_the_page_says(scenes, tmp_path, monkeypatch
     def refuse(*given: object, **options: object) -> float:
         raise TaggerError("an export takes minutes under a tracer")
 
-    monkeypatch.setattr(finish, "export_onnx", refuse)
+    monkeypatch.setattr(finish, "export_network", refuse)
     monkeypatch.setattr(exported, "export_onnx", refuse)
 
     small = ["backbone.name=test_efficientnet", "backbone.weights=none", "preprocess.size=32", "training.epochs=1"]

@@ -19,7 +19,12 @@ from documents import PAGES, ROOT, Block, arguments, blocks, inline_code, page_n
 ONLY_PARSED = {
     r"coco/|coco-mini/|VOCdevkit|NUS-WIDE|nus/|open-images/|imagenet/": "the data set is not part of the repository",
     r"--engine ray": "wants a Ray cluster; tests/training/distill runs Ray on this machine",
+    r"tagloom serve": "runs until it is stopped; tests/serve starts real servers, and types the page's curl commands",
+    r"tagloom review|review/labels": "waits for answers; tests/serve/test_review_page.py gives them",
+    r"\bpush\b|hf-hub:me/": "needs the hub; tests/export/test_publish.py runs one on this machine",
     r"runs/ready": "the ready tagger was trained on coco-mini",
+    r"--int8": "a tiny network is no faster in eight bits, so it would be refused; tests/export runs it",
+    r"--embed": "wants exiftool; tests/predict/test_keywords.py runs it where it is installed",
 }
 """Commands that are parsed and checked but not run, by a pattern in them, and the reason."""
 
@@ -38,13 +43,21 @@ MADE_SMALL = {
     "heads": ["--backbone", "test_efficientnet", "--size", "64"],
     "scenes": ["--images", "48"],
     "compare": ["--resamples", "20"],
+    "study": ["--seeds", "1"],
 }
 """Further arguments that are appended to a verb; of an option given twice the last one counts."""
+
+FEWER: dict[str, dict[str, Any]] = {
+    "train": {"epochs": None},
+    "distill": {"epochs": None, "k": 2, "teacher_epochs": 1},
+    "study": {"seeds": 1},
+}
+"""The same for Python functions."""
 
 PREPARED = {
     "scenes": "scenes scenes --images 48",
     "runs/first": "train photos/train.csv --val photos/val.csv --recipe quick --out runs/first",
-    "runs/student": "train photos/train.csv --recipe quick-gap --out runs/student",
+    "runs/student": "distill photos/train.csv --recipe quick-gap --out runs/student",
     "runs/probe": "train photos/train.csv --recipe quick-gap --out runs/probe",
     "runs/decoder": "train photos/train.csv --out runs/decoder",
     "runs/words": "train photos/train.csv --val photos/val.csv --recipe quick-words --out runs/words",
@@ -72,6 +85,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "more").mkdir()
     for name, source in {"photo.jpg": first, "a.jpg": first, "b.jpg": second, "more/c.jpg": second}.items():
         Image.open(source).convert("RGB").save(folder / name)
+    _write_library(folder / "library", first, second)
     (folder / "labels.txt").write_text("surfboard\nwedding\nboat\n", encoding="utf-8")
     (folder / "unseen.txt").write_text("anchor\ntree\n", encoding="utf-8")
     rng = np.random.default_rng(0)
@@ -79,6 +93,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [f"{word} {' '.join(f'{value:.3f}' for value in rng.standard_normal(8))}" for word in words]
     (folder / "glove.txt").write_text("\n".join(lines), encoding="utf-8")
     return folder
+
+
+def _write_library(library: Path, *photos: Path) -> None:
+    """Make a photo library: twelve photos with keywords of their owner."""
+    from tagloom.xmp.editing import EMPTY, with_review
+
+    library.mkdir()
+    for number in range(12):
+        photo = library / f"{number}.png"
+        shutil.copy(photos[number % len(photos)], photo)
+        keywords = ("Animals|Dog", "sea") if number % 2 else ("Animals|Cat", "People|Anna")
+        photo.with_name(f"{photo.name}.xmp").write_bytes(with_review(EMPTY, photo.name, keywords, "2026-05-01"))
 
 
 @pytest.fixture
@@ -106,8 +132,8 @@ class Reader:
         )
         self.small = {**SMALL, "words.source": str(Path("glove.txt").resolve())}
         self.names: dict[str, Any] = _given_names()
-        for name in ("train", "distill"):
-            monkeypatch.setattr(tagloom, name, self._trains_small(getattr(tagloom, name)), raising=False)
+        for name in ("train", "distill", "study"):
+            monkeypatch.setattr(tagloom, name, self._trains_small(name, getattr(tagloom, name)), raising=False)
 
     def types(self, words: list[str]) -> None:
         """Run one command, after what it needs. A training that was the last to write its folder is not run again."""
@@ -131,7 +157,7 @@ class Reader:
     def _to_be_small(self, words: list[str]) -> list[str]:
         if "--resume" in words:
             return []
-        settings = self.small if words[0] in ("train", "distill") else {}
+        settings = self.small if words[0] in ("train", "distill", "study") else {}
         return [*MADE_SMALL.get(words[0], []), *(f"--set={name}={value}" for name, value in settings.items())]
 
     def prepares(self, text: str, but: str = "") -> None:
@@ -147,14 +173,11 @@ class Reader:
         self.prepares(" ".join(used))
         exec(compile(block.text, f"line {block.line}", "exec"), self.names)  # noqa: S102, these are our own pages
 
-    def _trains_small(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _trains_small(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def small(*given: Any, **options: Any) -> Any:
             shutil.rmtree(options["out"], ignore_errors=True)
             self.written_by.pop(options["out"], None)
-            few = {"k": 2, "teacher_epochs": 1} if "k" in options else {}
-            return function(
-                *given, **{**options, **few, "epochs": None, "settings": self.small, "show_progress": False}
-            )
+            return function(*given, **{**options, **FEWER[name], "settings": self.small, "show_progress": False})
 
         return small
 
@@ -288,8 +311,11 @@ def _parsed(words: list[str]) -> None:
 
 def _check_recipe(words: list[str]) -> None:
     """Check the recipe of a command, and that its settings can be set."""
-    from tagloom.recipe import load_recipe, override
+    from tagloom.recipe import load_recipe, override, recipe_names
 
+    if words[0] == "study":
+        for name in itertools.takewhile(lambda word: not word.startswith("-"), words[1:]):
+            assert name in recipe_names() or "/" in name or name.endswith(".yaml"), words
     if words[0] not in ("train", "distill"):
         return
     assert not _missing_recipes(words), words

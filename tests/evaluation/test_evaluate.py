@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+import tagloom
 from tagloom.data import load_table
-from tagloom.errors import DataError
-from tagloom.evaluation.evaluate import evaluate, evaluate_split
+from tagloom.errors import DataError, TagloomError
+from tagloom.evaluation.evaluate import Evaluation, evaluate, evaluate_split
 from tagloom.labels.split import LabelSplit
-from tagloom.metrics import score
+from tagloom.metrics import score, zero_shot_score
 from tagloom.predict.tagger import Tagger, load
 from tagloom.recipe.pictures import Preprocess
 from tagloom.scoring.calibration import Calibration
@@ -151,3 +152,35 @@ def test_labels_that_the_tagger_does_not_know_are_refused_or_left_out(finished_r
         evaluate(tagger, table)
     expected = evaluate(tagger, load_table(scenes / "test.csv")).metrics
     assert evaluate(tagger, table, ignore_other_labels=True).metrics == expected
+
+
+def test_a_split_can_be_scored_on_images_with_an_unseen_label_alone(scenes):
+    table = load_table(scenes / "val.csv")
+    truth, classes = table.targets(slice(None)), table.classes
+    split = LabelSplit(classes[:20], classes[20:])
+    kept = np.flatnonzero(truth[:, 20:].any(axis=1))
+    assert 0 < len(kept) < len(table)
+    given = np.random.default_rng(0).normal(size=truth.shape).astype(np.float32)
+    of_row = {table.path(row): given[row] for row in range(len(table))}
+
+    def measured(images: str) -> Evaluation:
+        rows = kept if images == "with-unseen" else np.arange(len(table))
+        logits = iter([of_row[table.path(row)] for row in rows])
+        spec = TaggerSpec(classes, Preprocess(size=32), "x", "gap")
+        tagger = Tagger(spec, lambda pictures: np.stack([next(logits) for _ in pictures]), "onnx")
+        return evaluate_split(tagger, table, split, score_images=images)
+
+    some, every = measured("with-unseen"), measured("all")
+    assert len(some.rows) == len(kept)
+    wanted = zero_shot_score(1 / (1 + np.exp(-given[kept])), truth[kept], range(20, len(classes)))
+    assert some.metrics["ZSL"]["mAP"] == pytest.approx(wanted["ZSL"]["mAP"])
+    assert some.metrics["ZSL"]["mAP"] > every.metrics["ZSL"]["mAP"], (
+        "images without an unseen label only cost precision"
+    )
+
+
+def test_images_cannot_be_chosen_by_unseen_labels_without_a_split(finished_run, scenes):
+    with pytest.raises(TagloomError, match="name these with split"):
+        tagloom.evaluate(finished_run, scenes / "val.csv", score_images="with-unseen")
+    with pytest.raises(TagloomError, match="did you mean 'with-unseen'"):
+        tagloom.evaluate(finished_run, scenes / "val.csv", split="random:3", score_images="with-unsen")

@@ -109,6 +109,25 @@ def test_random_parts_are_of_equal_size_but_for_one_and_follow_from_the_seed(cou
     assert parts == sorted(sorted(part) for part in parts)
 
 
+@given(st.integers(1, 60), st.data())
+def test_random_cuts_leave_no_part_empty_and_follow_from_the_seed(count, data):
+    k, seed = data.draw(st.integers(1, count)), data.draw(st.integers(0, 99))
+    parts = random_partition(count, k, seed, "random")
+    assert parts == random_partition(count, k, seed, "random")
+    assert sorted(label for part in parts for label in part) == list(range(count))
+    assert len(parts) == k
+    assert all(parts)
+    assert parts == sorted(sorted(part) for part in parts)
+
+
+def test_every_way_to_cut_at_random_is_as_likely():
+    # Of four labels in two parts, one is alone in two of the three possible cuts.
+    alone = [min(map(len, random_partition(4, 2, seed, "random"))) == 1 for seed in range(600)]
+    assert 0.6 < np.mean(alone) < 0.73
+    with pytest.raises(RecipeError, match="did you mean 'random'"):
+        random_partition(4, 2, 0, "rando")
+
+
 def test_other_seeds_give_other_random_parts():
     assert len({str(random_partition(30, 5, seed)) for seed in range(5)}) == 5
 

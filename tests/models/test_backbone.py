@@ -11,6 +11,10 @@ from safetensors.torch import save_file
 
 from tagloom.errors import TaggerError
 from tagloom.models.backbone import Backbone, create_backbone
+from tagloom.models.heads import create_head
+from tagloom.models.network import TaggerNetwork, load_network, save_weights
+from tagloom.recipe.pictures import Preprocess
+from tagloom.tagger.spec import TaggerSpec, write_spec
 
 # name, image side, shape of the map: convolutions, channels-last maps, tokens with and without prefix tokens
 FAMILIES = [
@@ -224,3 +228,27 @@ def test_the_hub_without_a_network_gives_one_error_that_names_the_other_ways(tmp
     assert done.stdout.count("\n") == 1
     for way in ("resnet18", "'bundled'", ".safetensors", "HF_HOME"):
         assert way in done.stdout
+
+
+def test_plain_pixels_run_from_0_to_1_and_stay_so_in_a_tagger_folder(tmp_path):
+    plain, own = (create_backbone("test_efficientnet", "none", normalise=choice) for choice in (False, True))
+    own.net.load_state_dict(plain.net.state_dict())
+    pixels = torch.randint(0, 256, (2, 3, 64, 64)).float()
+    with torch.no_grad():
+        torch.testing.assert_close(plain.eval()(pixels), plain.net.forward_features(pixels / 255))
+        assert not torch.allclose(plain(pixels), own.eval()(pixels))
+    network = TaggerNetwork(plain, create_head("gap", in_channels=plain.out_channels, classes=2)).eval()
+    spec = TaggerSpec(("a", "b"), Preprocess(size=64), "test_efficientnet", "gap")
+    save_weights(network, tmp_path)
+    write_spec(spec, tmp_path)
+    pictures = pixels.permute(0, 2, 3, 1)
+    with torch.no_grad():
+        torch.testing.assert_close(load_network(tmp_path, spec)(pictures), network(pictures))
+
+
+def test_the_depths_of_a_network_can_be_chosen_and_are_needed_to_load_it():
+    deeper = create_backbone("tresnet_v2_l", "none", depths=(1, 2, 1, 1))
+    assert [len(stage) for stage in deeper.net.body[2:]] == [1, 2, 1, 1]
+    assert deeper.out_channels == 2048
+    with pytest.raises(TaggerError, match=r"'test_efficientnet' has depths of its own.*tresnet"):
+        create_backbone("test_efficientnet", "none", depths=(1, 1))

@@ -182,13 +182,28 @@ def test_the_shared_branch_does_not_double_the_memory_of_a_step(shared_experts: 
 
 
 def test_going_from_1_to_16_shared_experts_adds_the_papers_parameters_and_multiply_adds() -> None:
+    """The paper counts the shared branch of the first layer as well, which no logit reads as printed."""
     base, _ = tagger_cost("resnet10t", "query2label", classes=80, size=576, width=512)
-    one, _ = tagger_cost("resnet10t", "hsq", classes=80, size=576, width=512, readout={"shared_experts": 1})
-    many, _ = tagger_cost("resnet10t", "hsq", classes=80, size=576, width=512, readout={"shared_experts": 16})
+    one, many = (
+        tagger_cost(
+            *("resnet10t", "hsq"),
+            classes=80,
+            size=576,
+            width=512,
+            readout={"shared_experts": count, "shared_input": "shared"},
+        )[0]
+        for count in (1, 16)
+    )
     assert many.parameters - one.parameters == pytest.approx(1.21e6, rel=0.002)
     assert round((one.multiply_adds - base.multiply_adds) / 1e9, 1) == 0.2
     assert round((many.multiply_adds - base.multiply_adds) / 1e9, 1) == 0.3
     assert round(base.parameters / 1e6, 1) == pytest.approx(14.8, abs=0.11)  # the paper's Query2Label
+
+
+def test_as_printed_is_the_default_and_has_no_shared_branch() -> None:
+    assert all(layer.shared_gate is None for layer in HybridSharingReadout(8, 4).layers)
+    read_on = HybridSharingReadout(8, 4, shared_input="shared")
+    assert [layer.shared_gate is None for layer in read_on.layers] == [False, True]
 
 
 def test_gate_weights_are_those_that_the_task_branch_uses() -> None:

@@ -14,7 +14,7 @@ from tagloom.errors import RecipeError, TagloomError
 from tagloom.losses import asymmetric_loss
 from tagloom.models.backbone import create_backbone
 from tagloom.models.heads import Head, create_head, head_class, needs_words
-from tagloom.models.network import TaggerNetwork
+from tagloom.models.network import TaggerNetwork, export_network
 from tagloom.models.onnx_export import export_onnx
 from tagloom.recipe.names import HEADS
 from tagloom.tagger.onnx_runner import OnnxNetwork
@@ -43,7 +43,12 @@ SMALL: dict[str, dict[str, object]] = {
     "transformer-decoder": SIZES,
     "query2label": SIZES,
     "hsq": {**SIZES, "readout": {"shared_experts": 3, "task_experts": 2, "layer_widths": [6, 4]}},
-    "tf": {"width": 16, "decoder": {**DECODER, "encoder_layers": 2}},
+    "tf": {"width": 16, "decoder": {**DECODER, "encoder_layers": 2, "head_width": 6}},
+    "tf, post-norm": {
+        "width": 16,
+        "decoder": {**DECODER, "head_width": None, "norm_first": False, "activation": "relu", "positions": True},
+        "readout": "per-class",
+    },
     "query": {
         "width": 16,
         "decoder": {"name": "self-attention", **DECODER, "encoder_layers": 1, "positions": True},
@@ -290,18 +295,22 @@ def test_onnx_runtime_computes_the_same(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     network = TaggerNetwork(TinyBackbone(), small_head(name)).eval()
     words = network.word_input()
-    export_onnx(network, tmp_path / "model.onnx", size=32, words=words)
+    export_network(network, tmp_path / "model.onnx", size=32)
     exported = OnnxNetwork(tmp_path / "model.onnx")
+    assert exported.outputs == ("logits", "evidence", "features")
     pictures = np.random.default_rng(1).integers(0, 256, (max(BATCHES), 32, 32, 3), dtype=np.uint8)
     with torch.no_grad():
         ours = network(torch.from_numpy(pictures)).numpy()
+        features, stages = network.maps(torch.from_numpy(pictures), network.head.stages)
+        evidence = network.head.evidence(features, *stages).numpy()
     assert np.ptp(ours) > 0.01
+    asked = [] if words is None else [words.example.numpy()]
+    slots = slice(None) if words is None else network.head.class_words().slots
     for batch in BATCHES:
-        if words is None:
-            theirs = exported(pictures[:batch])[0]
-        else:
-            theirs = exported(pictures[:batch], words.example.numpy())[0][:, network.head.class_words().slots]
-        np.testing.assert_allclose(theirs, ours[:batch], rtol=1e-4, atol=1e-5)
+        logits, places, last = exported(pictures[:batch], *asked)
+        np.testing.assert_allclose(logits[:, slots], ours[:batch], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(places[:, slots], evidence[:batch], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(last, features[:batch], rtol=1e-4, atol=1e-5)
 
 
 def test_a_query_head_on_a_timm_backbone_computes_the_same_in_onnx_runtime(tmp_path: Path) -> None:

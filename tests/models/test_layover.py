@@ -452,7 +452,7 @@ def test_a_query_head_without_stages_is_what_it_was() -> None:
 
 @pytest.mark.parametrize("name", ["query2label", "tf"])
 def test_the_token_of_a_stage_has_no_position(name: str) -> None:
-    head = make(name, **QUERY)
+    head = make(name, **{**QUERY, "decoder": {**QUERY.get("decoder", {}), "positions": True}})
     features, *pooled = head.summarise(*maps(1, 3))
     swapped = torch.stack([head._memory(features, *pooled)[0][:, token] for token in (0, 1, 2, 3, 5, 4)], dim=1)
     there = head.readout(head.decoder(head.queries, swapped, (2, 2)))

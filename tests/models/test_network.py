@@ -12,7 +12,7 @@ from torch import nn
 from tagloom.errors import RecipeError, TaggerError
 from tagloom.models import weights as weights_module
 from tagloom.models.network import (
-    Summariser,
+    Extractor,
     TaggerNetwork,
     build_network,
     count_parameters,
@@ -48,7 +48,7 @@ def test_a_summary_and_the_rest_make_the_whole():
     with torch.no_grad():
         summary = network.summarise(pictures())
         torch.testing.assert_close(network.head.classify(*summary), network(pictures()))
-        torch.testing.assert_close(Summariser(network)(pictures()), summary)
+        torch.testing.assert_close(Extractor(network)(pictures()), summary)
 
 
 def test_height_and_width_are_not_confused():

@@ -113,3 +113,10 @@ def test_exporting_is_silent(tmp_path, capfd):
     captured = capfd.readouterr()
     assert captured.out == ""
     assert captured.err == ""
+
+
+def test_an_exported_network_says_nothing_about_the_machine(tmp_path):
+    export_onnx(tiny_tagger(), tmp_path / "model.onnx", size=SIZE)
+    content = (tmp_path / "model.onnx").read_bytes()
+    assert b"site-packages" not in content
+    assert b"stack_trace" not in content

@@ -37,3 +37,22 @@ def test_another_backbone_is_refused_with_its_name(finished_run: Path) -> None:
     fresh = network(3, backbone="test_efficientnet")
     with pytest.raises(TaggerError, match=r"backbone\.name=tf_efficientnet_lite0"):
         start_from(fresh, finished_run, classes=("a", "b", "c"), head="gap", head_options={})
+
+
+def test_a_recipe_that_asks_for_plain_pixels_keeps_them(finished_run: Path) -> None:
+    spec = read_spec(finished_run)
+    plain = build_network(
+        backbone="tf_efficientnet_lite0",
+        weights="none",
+        head="gap",
+        head_options={},
+        classes=3,
+        size=64,
+        frozen=False,
+        normalise=False,
+    )
+    start_from(plain, finished_run, classes=("a", "b", "c"), head="gap", head_options={})
+    assert not plain.backbone.mean.any()
+    assert (plain.backbone.deviation == 255).all()
+    trained = load_network(finished_run, spec).backbone
+    assert torch.equal(plain.backbone.net.conv_stem.weight, trained.net.conv_stem.weight)

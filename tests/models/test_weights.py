@@ -96,8 +96,10 @@ def test_safetensors_are_loaded(tmp_path, wanted, name):
     assert_loaded(net, wanted)
 
 
-@pytest.mark.parametrize("wrapper", [None, "state_dict", "model", "state_dict_ema", "model_ema"])
-@pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."])
+@pytest.mark.parametrize("wrapper", [None, "state_dict", "model", "state_dict_ema", "model_ema", "ema"])
+@pytest.mark.parametrize(
+    "prefix", ["", "module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module.", "model.", "ema.module."]
+)
 def test_torch_files_are_loaded_however_a_script_wrapped_them(tmp_path, wanted, wrapper, prefix):
     content = {prefix + name: value for name, value in wanted.items()}
     torch.save({wrapper: content, "epoch": 3} if wrapper else content, tmp_path / "w.pth")
@@ -114,6 +116,20 @@ def test_prefixes_are_removed_from_safetensors_too(tmp_path, wanted):
 def test_averaged_weights_go_before_the_others_when_a_file_holds_both(tmp_path, wanted):
     others = {name: torch.zeros_like(value) for name, value in wanted.items()}
     torch.save({"state_dict": others, "state_dict_ema": wanted}, tmp_path / "w.pth")
+    net = make()
+    load_file(net, tmp_path / "w.pth")
+    assert_loaded(net, wanted)
+
+
+def test_two_sets_of_weights_under_different_prefixes_are_refused(tmp_path, wanted):
+    both = {f"{prefix}{name}": value.clone() for prefix in ("model.", "ema.") for name, value in wanted.items()}
+    torch.save(both, tmp_path / "w.pth")
+    with pytest.raises(TaggerError, match=r"several sets of weights"):
+        load_file(make(), tmp_path / "w.pth")
+
+
+def test_wrappers_within_wrappers_are_opened(tmp_path, wanted):
+    torch.save({"model": {"state_dict": wanted}}, tmp_path / "w.pth")
     net = make()
     load_file(net, tmp_path / "w.pth")
     assert_loaded(net, wanted)

@@ -13,10 +13,10 @@ from tagloom.tagger.spec import TaggerSpec
 
 
 def load(*arguments: object, **options: object) -> taggers.Tagger:
-    """Give a tagger that says how bright a picture is, and takes 20 ms for a batch."""
+    """Give a tagger that says how bright a picture is, and takes a millisecond for it."""
 
     def run(pictures: np.ndarray) -> np.ndarray:
-        time.sleep(0.02)
+        time.sleep(0.001)
         level = pictures.reshape(len(pictures), -1).mean(1) / 64 - 1
         return np.stack([level, -level], 1).astype(np.float32)
 

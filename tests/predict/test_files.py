@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +10,21 @@ import pytest
 from PIL import Image
 
 from tagloom.errors import DataError, ImageError
-from tagloom.predict.files import collect_images, tag_files, write_tags
+from tagloom.predict.files import Job, Naming, collect_images
+from tagloom.predict.tag_files import check_tag_file, write_rows, writing
 from tagloom.predict.tagger import Tag, Tagger
 from tagloom.recipe.pictures import Preprocess
 from tagloom.tagger.spec import TaggerSpec
 
 ROWS = [(Path("a.jpg"), [Tag("cat", 0.91234), Tag("a, b", 0.5)]), (Path("ü.jpg"), [])]
+
+
+def write_tags(rows: Iterable[tuple[Path, list[Tag]]], out: Path) -> int:
+    """Write the tags of image files as a prediction does."""
+    check_tag_file(out)
+    naming = Naming(out.parent)
+    with writing(out):
+        return write_rows(((naming.path(image), tags) for image, tags in rows), out)
 
 
 def brightness_tagger() -> Tagger:
@@ -34,13 +44,13 @@ def pictures(tmp_path) -> Path:
     (folder / "deep" / "er").mkdir(parents=True)
     for name, level in (("b.png", 250), ("a.png", 5), ("deep/er/c.jpg", 250)):
         Image.new("RGB", (9, 9), (level,) * 3).save(folder / name)
-    (folder / "notes.txt").write_text("not a picture")
+    (folder / "notes.doc").write_text("not a picture")
     return folder
 
 
 def test_folders_are_searched_to_the_bottom_and_files_taken_as_they_are(pictures):
-    found = collect_images([pictures / "notes.txt", pictures])
-    assert found == [pictures / name for name in ("notes.txt", "a.png", "b.png", "deep/er/c.jpg")]
+    found = collect_images([pictures / "notes.doc", pictures])
+    assert found == [pictures / name for name in ("notes.doc", "a.png", "b.png", "deep/er/c.jpg")]
 
 
 def test_a_picture_that_is_named_twice_is_tagged_once(pictures):
@@ -53,19 +63,20 @@ def test_a_folder_without_pictures_is_an_error(tmp_path):
 
 
 def test_tags_come_in_order_with_what_is_wrong_in_its_place(pictures):
-    paths = [pictures / "b.png", pictures / "notes.txt", pictures / "a.png", pictures / "gone.png"]
-    results = list(tag_files(brightness_tagger(), paths))
-    assert [path for path, _ in results] == paths
+    paths = [pictures / "b.png", pictures / "notes.doc", pictures / "a.png", pictures / "gone.png"]
+    results = list(Job(brightness_tagger(), paths).tags())
+    assert [image.place for image, _ in results] == paths
     assert [tag.label for tag in results[0][1]] == ["bright"]
     assert isinstance(results[1][1], ImageError)
     assert [tag.label for tag in results[2][1]] == ["dark"]
     assert results[3][1].reason == "missing"
 
 
-def test_threshold_and_top_k_reach_the_tagger(pictures):
-    paths = [pictures / "b.png"]
-    assert len(next(tag_files(brightness_tagger(), paths, top_k=2))[1]) == 2
-    assert next(tag_files(brightness_tagger(), paths, threshold=1.0))[1] == []
+def test_the_rule_decides_on_the_tags(pictures):
+    tagger = brightness_tagger()
+    for rule, count in ((tagger.rule(top_k=2), 2), (tagger.rule(threshold=1.0), 0), (tagger.rule(), 1)):
+        ((_, tags),) = Job(tagger, [pictures / "b.png"], rule=rule).tags()
+        assert len(tags) == count
 
 
 def test_csv_comes_back_as_it_went(tmp_path, monkeypatch):
@@ -89,7 +100,7 @@ def test_json_lines_come_back_as_they_went(tmp_path, monkeypatch):
     assert second == {"image": "ü.jpg", "tags": []}
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
 def test_a_run_that_breaks_leaves_the_file_of_before(tmp_path, suffix):
     path = tmp_path / f"tags{suffix}"
     path.write_text("the one before")
@@ -109,7 +120,7 @@ def test_another_ending_is_refused_before_any_work(tmp_path):
         pytest.fail("pictures were tagged")
         yield
 
-    with pytest.raises(DataError, match=r"\.csv or \.jsonl"):
+    with pytest.raises(DataError, match=r"\.csv, \.jsonl or \.parquet"):
         write_tags(untouched(), tmp_path / "tags.txt")
 
 
@@ -119,7 +130,8 @@ def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path):
         write_tags(iter(ROWS), tmp_path / "file" / "tags.csv")
 
 
-def test_a_table_of_tags_reads_back_wherever_it_lies(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["tags.csv", "tags.parquet"])
+def test_a_table_of_tags_reads_back_wherever_it_lies(tmp_path, monkeypatch, name):
     from PIL import Image
 
     from tagloom.data import load_table
@@ -127,7 +139,7 @@ def test_a_table_of_tags_reads_back_wherever_it_lies(tmp_path, monkeypatch):
     (tmp_path / "photos").mkdir()
     Image.new("RGB", (8, 8)).save(tmp_path / "photos" / "a.png")
     monkeypatch.chdir(tmp_path)
-    write_tags([(Path("photos/a.png"), [Tag("odd|name", 0.5), Tag("cat", 0.25)])], Path("lists/tags.csv"))
-    table = load_table(tmp_path / "lists" / "tags.csv", separator="|")
+    write_tags([(Path("photos/a.png"), [Tag("odd|name", 0.5), Tag("cat", 0.25)])], Path("lists") / name)
+    table = load_table(tmp_path / "lists" / name, separator="|")
     assert table.path(0).is_file()
     assert table.classes == ("cat", "odd|name")

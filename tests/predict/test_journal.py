@@ -8,13 +8,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from tagloom.errors import DataError
-from tagloom.predict.files import BATCH_SIZE, tag_to_file
+from tagloom.predict.files import Job, Tagged
 from tagloom.predict.journal import Journal, journal_path
 from tagloom.predict.tagger import Tag, Tagger
 from tagloom.recipe.pictures import Preprocess
@@ -50,7 +51,17 @@ def write_images(folder: Path, count: int) -> Path:
 
 
 def journal(out: Path, **options: object) -> Journal:
-    return Journal(out, ASKED, IMAGES, **options)
+    return Journal(out, ASKED, iter(IMAGES), **options)
+
+
+def fill(journal: Journal, *all_tags: list[Tag] | None) -> None:
+    """Add the next images."""
+    for tags in all_tags:
+        journal.add(IMAGES[journal.done], tags)
+
+
+def tag_to_file(tagger: Tagger, images: Path, out: Path, **options: Any) -> Tagged:
+    return Job(tagger, [images], out).run(**options)
 
 
 def images_in(path: Path) -> int:
@@ -60,46 +71,40 @@ def images_in(path: Path) -> int:
 
 def test_what_was_added_is_there_after_a_stop(tmp_path: Path) -> None:
     with journal(tmp_path / "tags.csv") as first:
-        for tags in ([Tag("a", 0.1)], None, [], [Tag("\udcff\x1b", 1 / 3)]):
-            first.add(tags)
+        fill(first, [Tag("a", 0.1)], None, [], [Tag("\udcff\x1b", 1 / 3)])
     with journal(tmp_path / "tags.csv", resume=True) as second:
         assert (second.done, second.failed) == (4, 1)
         assert [entry.tags for entry in second.entries()] == [[Tag("a", 0.1)], None, [], [Tag("\udcff\x1b", 1 / 3)]]
-        second.add([])
+        fill(second, [])
         assert [entry.image for entry in second.entries()] == IMAGES[:5]
 
 
 def test_it_continues_after_whole_batches_only(tmp_path: Path) -> None:
     with journal(tmp_path / "tags.csv") as first:
-        for _ in range(5):
-            first.add([])
+        fill(first, *[[]] * 5)
     with journal(tmp_path / "tags.csv", resume=True, chunk=3) as second:
         assert second.done == 3
         assert len(list(second.entries())) == 3
     with journal(tmp_path / "tags.csv", resume=True, chunk=4) as third:
         assert third.done == 0
-        for _ in IMAGES:
-            third.add([])
-    with journal(tmp_path / "tags.csv", resume=True, chunk=4) as finished:
-        assert finished.done == len(IMAGES), "all are done, so nothing is cut off"
 
 
 @pytest.mark.parametrize("cut", range(1, 40, 3))
 def test_a_line_that_was_cut_off_does_not_count(tmp_path: Path, cut: int) -> None:
     with journal(tmp_path / "tags.csv") as first:
-        first.add([])
-        first.add([Tag("dining table", 0.123456789)])
+        fill(first, [])
+        fill(first, [Tag("dining table", 0.123456789)])
     path = journal_path(tmp_path / "tags.csv")
     path.write_bytes(path.read_bytes()[:-cut])
     with journal(tmp_path / "tags.csv", resume=True) as second:
         assert second.done == 1
-        second.add([])
+        fill(second, [])
         assert [entry.tags for entry in second.entries()] == [[], []]
 
 
 def test_what_was_done_is_not_lost_silently(tmp_path: Path) -> None:
     with journal(tmp_path / "tags.csv") as first:
-        first.add([])
+        fill(first, [])
     for _ in range(2):
         with pytest.raises(DataError, match=r"tags\.csv\.partial: holds 1 images .*--resume, or delete"):
             journal(tmp_path / "tags.csv")
@@ -113,68 +118,73 @@ def test_one_that_holds_nothing_leaves_no_file_and_is_no_obstacle(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
     journal_path(tmp_path / "tags.csv").write_bytes(b'{"format": 1, "tag')
     with journal(tmp_path / "tags.csv") as again:
-        again.add([])
+        fill(again, [])
 
 
 def test_other_options_or_images_are_refused_by_name(tmp_path: Path) -> None:
     out = tmp_path / "tags.csv"
     with journal(out) as first:
-        first.add([])
-        first.add([])
+        fill(first, [])
+        fill(first, [])
     with pytest.raises(DataError, match=r"begun with another threshold\. Continue with the same"):
-        Journal(out, ASKED | {"threshold": 0.5}, IMAGES, resume=True)
+        Journal(out, ASKED | {"threshold": 0.5}, iter(IMAGES), resume=True)
     with pytest.raises(DataError, match=r"image 2 was '1\.jpg' and is now 'x\.jpg'"):
-        Journal(out, ASKED, ["0.jpg", "x.jpg"], resume=True)
+        Journal(out, ASKED, iter(["0.jpg", "x.jpg"]), resume=True)
     with pytest.raises(DataError, match=r"image 2 was '1\.jpg' and is now missing"):
-        Journal(out, ASKED, ["0.jpg"], resume=True)
-    with Journal(out, ASKED, [*IMAGES, "new.jpg"], resume=True) as more:
+        Journal(out, ASKED, iter(["0.jpg"]), resume=True)
+    names = iter([*IMAGES, "new.jpg"])
+    with Journal(out, ASKED, names, resume=True) as more:
         assert more.done == 2, "images that come later are no obstacle"
+        assert next(names) == "2.jpg", "and it goes on with the next"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no locks")
 def test_two_processes_do_not_write_one_file(tmp_path: Path) -> None:
     with journal(tmp_path / "tags.csv") as first:
-        first.add([])
+        fill(first, [])
         for resume in (False, True):
             with pytest.raises(DataError, match="another process is writing"):
                 journal(tmp_path / "tags.csv", resume=resume)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
 def test_a_run_that_is_stopped_after_any_image_ends_in_the_same_file(tmp_path: Path, suffix: str) -> None:
-    images = write_images(tmp_path / "images", 2 * BATCH_SIZE + 5)
-    paths = sorted(images.iterdir())
-    whole = tmp_path / f"whole{suffix}"
-    counted = tag_to_file(stub_tagger(), paths, whole)
-    assert counted.tagged + counted.failed == len(paths)
-    out = tmp_path / f"tags{suffix}"
+    images = write_images(tmp_path / "images", 69)
+    whole, out = tmp_path / f"whole{suffix}", tmp_path / f"tags{suffix}"
+    counted = tag_to_file(stub_tagger(), images, whole)
+    assert counted == (63, 6)
 
-    for last in (1, BATCH_SIZE - 1, BATCH_SIZE, BATCH_SIZE + 1, len(paths) - 1, len(paths)):
+    for last in (1, 31, 32, 33, 68, 69):
 
-        def stop(done: int, total: int, last: int = last) -> None:
+        def stop(done: int, last: int = last) -> None:
             if done == last:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            tag_to_file(stub_tagger(), paths, out, resume=True, on_image=stop)
+            tag_to_file(stub_tagger(), images, out, resume=True, on_image=stop)
         assert images_in(journal_path(out)) == last
         assert not out.exists()
-    assert tag_to_file(stub_tagger(), paths, out, resume=True) == counted
-    assert out.read_bytes() == whole.read_bytes()
+    assert tag_to_file(stub_tagger(), images, out, resume=True) == counted
+    if suffix == ".parquet":
+        from pyarrow.parquet import read_table
+
+        assert read_table(out).equals(read_table(whole))
+    else:
+        assert out.read_bytes() == whole.read_bytes()
     assert not journal_path(out).exists()
 
 
 def test_another_tagger_does_not_continue(tmp_path: Path) -> None:
-    paths = sorted(write_images(tmp_path / "images", 5).iterdir())
+    images = write_images(tmp_path / "images", 5)
 
-    def stop(done: int, total: int) -> None:
+    def stop(done: int) -> None:
         if done == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        tag_to_file(stub_tagger(), paths, tmp_path / "tags.csv", on_image=stop)
+        tag_to_file(stub_tagger(), images, tmp_path / "tags.csv", on_image=stop)
     with pytest.raises(DataError, match="another tagger"):
-        tag_to_file(stub_tagger(metrics={"a": 1}), paths, tmp_path / "tags.csv", resume=True)
+        tag_to_file(stub_tagger(metrics={"a": 1}), images, tmp_path / "tags.csv", resume=True)
 
 
 def start(images: Path, out: Path, *options: str, most_bytes: int | None = None) -> "subprocess.Popen[str]":
@@ -194,7 +204,7 @@ def wait_until(true: Callable[[], bool], process: "subprocess.Popen[str]") -> No
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ctrl_c_and_sigterm_keep_what_is_done_and_say_how_to_continue(tmp_path: Path, number: int, code: int) -> None:
-    images, out = write_images(tmp_path / "images", 10 * BATCH_SIZE), tmp_path / "tags.csv"
+    images, out = write_images(tmp_path / "images", 320), tmp_path / "tags.csv"
     process = start(images, out)
     wait_until(lambda: images_in(journal_path(out)) > 0, process)
     process.send_signal(number)
@@ -216,7 +226,7 @@ def test_ctrl_c_and_sigterm_keep_what_is_done_and_say_how_to_continue(tmp_path: 
 @pytest.mark.parametrize("most_bytes", [2500, 7300])
 def test_a_full_disk_is_a_clear_message_and_loses_nothing(tmp_path: Path, most_bytes: int) -> None:
     images, whole, out = (
-        write_images(tmp_path / "images", 4 * BATCH_SIZE),
+        write_images(tmp_path / "images", 128),
         tmp_path / "whole.jsonl",
         tmp_path / "t.jsonl",
     )
@@ -237,7 +247,7 @@ def test_a_full_disk_is_a_clear_message_and_loses_nothing(tmp_path: Path, most_b
 def test_a_folder_in_its_way_is_named_before_any_work(tmp_path: Path) -> None:
     (tmp_path / "tags.csv").mkdir()
     with pytest.raises(DataError, match=r"tags\.csv: is a folder"):
-        tag_to_file(stub_tagger(), [tmp_path / "a.jpg"], tmp_path / "tags.csv")
+        tag_to_file(stub_tagger(), tmp_path / "a.jpg", tmp_path / "tags.csv")
 
 
 @pytest.mark.fuzz

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from tagloom.errors import ImageError
-from tagloom.predict.files import tag_to_file
+from tagloom.predict.files import Job
 from tagloom.predict.tagger import load
 
 MOST_GROWTH = 16 * 2**20  # bytes; the allocator's own ups and downs are about 2 MB
@@ -49,7 +49,7 @@ def test_ten_thousand_predictions_leave_memory_and_open_files_as_they_were(
             tagger.predict(pixels)
             with pytest.raises(ImageError):
                 tagger.predict(broken)
-            tag_to_file(tagger, [path, broken], tmp_path / "tags.csv")
+            Job(tagger, [path, broken], tmp_path / "tags.csv").run()
 
     predict(20)  # what is made once: pools, caches of libraries
     before = memory(), open_files(), threading.active_count()

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import hypothesis
@@ -14,7 +15,8 @@ from PIL import Image
 
 from tagloom.data import load_table
 from tagloom.errors import DataError
-from tagloom.predict.files import Naming, collect_images, write_tags
+from tagloom.predict.files import Naming, collect_images
+from tagloom.predict.tag_files import check_tag_file, write_rows, writing
 from tagloom.predict.tagger import Tag
 
 FORMULAS = ("=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", "=cmd|'/c calc'!A0")
@@ -28,13 +30,21 @@ labels = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters
 odd_labels = st.sampled_from(FORMULAS) | labels
 
 
+def write_tags(rows: Iterable[tuple[Path, list[Tag]]], out: Path) -> int:
+    """Write the tags of image files as a prediction does."""
+    check_tag_file(out)
+    naming = Naming(out.parent)
+    with writing(out):
+        return write_rows(((naming.path(image), tags) for image, tags in rows), out)
+
+
 def cells(path: Path) -> list[str]:
     with path.open(newline="", encoding="utf-8") as file:
         return [cell for row in csv.reader(file) for cell in row]
 
 
 @on_linux
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
 def test_a_file_name_that_is_not_utf_8_is_written_and_found_again(tmp_path: Path, suffix: str) -> None:
     photos = tmp_path / "photos"
     photos.mkdir()
@@ -43,8 +53,7 @@ def test_a_file_name_that_is_not_utf_8_is_written_and_found_again(tmp_path: Path
     paths = collect_images([photos])
     out = photos / f"tags{suffix}"
     assert write_tags([(path, [Tag("cat", 0.5)]) for path in paths], out) == 6
-    out.read_text(encoding="utf-8")
-    if suffix == ".csv":
+    if suffix != ".jsonl":
         table = load_table(out)
         found = [table.path(row) for row in range(len(table))]
     else:
@@ -128,6 +137,6 @@ def test_a_file_on_another_drive_is_named_by_its_whole_path(tmp_path: Path, monk
 
     monkeypatch.setattr(os.path, "relpath", no_way)
     image = tmp_path / "photos" / "a.png"
-    assert Naming(tmp_path / "lists").name(image) == image.as_posix()
+    assert Naming(tmp_path / "lists").path(image) == image.as_posix()
     write_tags([(image, [Tag("cat", 0.5)])], tmp_path / "lists" / "tags.csv")
     assert load_table(tmp_path / "lists" / "tags.csv").path(0) == image

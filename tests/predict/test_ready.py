@@ -14,8 +14,8 @@ import tagloom
 from tagloom import ready
 from tagloom.cli import main
 from tagloom.errors import DataError, TaggerError
+from tagloom.export.package import write_package
 from tagloom.predict.files import split_arguments
-from tagloom.predict.package import write_package
 from tagloom.tagger.spec import read_spec
 
 MAX_BYTES = 14_000_000
@@ -32,7 +32,7 @@ def photo(tmp_path) -> Path:
 def small_ready(untrained_run, tmp_path_factory) -> Path:
     """What will lie in src/tagloom/ready, of a tiny tagger."""
     folder = tmp_path_factory.mktemp("ready")
-    write_package(untrained_run, folder, float16=True)
+    write_package(untrained_run, folder, stored="float16")
     return folder
 
 
@@ -152,7 +152,7 @@ def test_predicting_imports_nothing_slow(small_ready, photo):
 def test_export_writes_the_folder_that_ships(command, untrained_run, tmp_path):
     code, out, err = command("export", untrained_run, "--float16", "--out", tmp_path / "ready")
     assert code == 0, err
-    assert "differ from the run's by at most" in out
+    assert "scores differ by at most" in out
     assert {path.name for path in (tmp_path / "ready").iterdir()} == {"tagger.json", "model.onnx", "README.md"}
 
 

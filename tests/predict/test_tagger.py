@@ -13,6 +13,7 @@ from PIL import Image
 import tagloom
 from tagloom.errors import ImageError, MissingExtraError, TaggerError
 from tagloom.predict import engine as engines
+from tagloom.predict.insides import Insides
 from tagloom.predict.tagger import Tag, Tagger, load
 from tagloom.recipe.pictures import Preprocess
 from tagloom.scoring.calibration import Calibration
@@ -89,10 +90,11 @@ def test_one_picture_gives_a_list_of_one(tagger, paths):
     assert len(tagger.predict(paths[0])) == 1
 
 
-def test_batches_do_not_matter(tagger, paths):
-    one = [row for _, row in tagger.stream(paths, batch_size=1)]
-    many = [row for _, row in tagger.stream(paths, batch_size=5)]
-    np.testing.assert_allclose(np.stack(one), np.stack(many), atol=1e-5)
+@pytest.mark.parametrize("cores", ["1", "2", "8"])
+def test_company_and_cores_do_not_matter_to_the_last_bit(tagger, paths, monkeypatch, cores):
+    alone = np.concatenate([tagger.scores(path) for path in paths])
+    monkeypatch.setenv("OMP_NUM_THREADS", cores)
+    np.testing.assert_array_equal(tagger.scores(paths), alone)
 
 
 def test_tags_are_the_labels_over_their_own_thresholds_best_first(tagger, paths):
@@ -182,6 +184,7 @@ def test_a_network_that_does_not_fit_its_description_is_refused(folder, paths):
     content = json.loads((folder / "tagger.json").read_text())
     content["classes"] = content["classes"][:-1]
     content["thresholds"] = content["thresholds"][:-1]
+    content.pop("held_out", None)
     (folder / "tagger.json").write_text(json.dumps(content))
     with pytest.raises(TaggerError, match="names 23 classes"):
         load(folder).predict(paths[0])
@@ -282,7 +285,7 @@ def test_a_folder_without_torch_weights_runs_in_onnx_even_where_there_is_a_gpu(u
     (folder / "model.safetensors").unlink()
     assert load(folder).engine == "onnx"
     with pytest.raises(TaggerError, match=r"was exported, without .*--device cpu"):
-        engines._torch_network(folder, load(folder).spec, "cpu")
+        engines._torch_network(Insides(folder, load(folder).spec, "cpu"))
 
 
 NAN, INFINITE = float("nan"), float("inf")
@@ -313,7 +316,7 @@ def test_a_network_that_gives_nan_is_an_error_that_names_the_picture_and_the_tag
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
 @pytest.mark.parametrize("task", ["single", "multi"])
 def test_nan_never_reaches_a_file_and_what_was_done_before_is_kept(task, suffix, tmp_path):
-    from tagloom.predict.files import BATCH_SIZE, tag_to_file
+    from tagloom.predict.files import Job
     from tagloom.predict.journal import journal_path
 
     spec = TaggerSpec(("cat", "dog"), Preprocess(size=32), "x", "gap", task=task)
@@ -321,14 +324,14 @@ def test_nan_never_reaches_a_file_and_what_was_done_before_is_kept(task, suffix,
     def dark_is_nan(pictures):
         return np.float32([[NAN, NAN] if picture.max() == 0 else [2.0, -1.0] for picture in pictures])
 
-    paths = [tmp_path / f"{number:03}.png" for number in range(BATCH_SIZE + 3)]
+    paths = [tmp_path / f"{number:03}.png" for number in range(35)]
     for path in paths:
         Image.new("RGB", (8, 8), "black" if path == paths[-1] else "white").save(path)
     out = tmp_path / f"tags{suffix}"
     tagger = Tagger(spec, dark_is_nan, "onnx", name="runs/damaged")
     with pytest.raises(TaggerError, match=rf"{paths[-1].name}: the tagger runs/damaged gives nan"):
-        tag_to_file(tagger, paths, out)
+        Job(tagger, paths, out).run()
     assert not out.exists()
     assert "NaN" not in journal_path(out).read_text()
-    assert tag_to_file(tagger, paths[:-1], out, resume=True).tagged == BATCH_SIZE + 2
+    assert Job(tagger, paths[:-1], out).run(resume=True).tagged == 34
     assert "nan" not in out.read_text().lower()

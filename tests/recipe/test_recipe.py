@@ -60,7 +60,7 @@ def test_every_name_of_a_head_or_loss_leads_to_one_whose_docstring_says_what_it_
         ("training: {epoch: 3}", "epochs"),
         ("head: {name: gpa}", "gap"),
         ("loss: {name: assymetric}", "asymmetric"),
-        ("optimiser: {name: adamv}", "adamw"),
+        ("optimiser: {name: adamvw}", "adamw"),
         ("optimiser: {schedule: onecycle}", "one-cycle"),
         ("optimizer: {name: sgd}", "optimiser"),
         ("task: sinlge", "single"),

@@ -76,9 +76,11 @@ def test_a_training_that_was_not_finished_says_how_to_go_on(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 2}, "has format 2, but this Tagloom reads format 1"),
+        ({"format": 3}, "has format 3, but this Tagloom reads formats up to 2"),
         ({"format": None}, "has format None"),
         ({"format": True}, "expected a whole number"),
+        ({"backbone_depths": [3, 10**9]}, "backbone_depths is 1000000000"),
+        ({"backbone_depths": [1] * 99}, "number of backbone_depths is 99"),
         ({"classes": []}, "at least one class"),
         ({"classes": ["a", "a", "b"]}, "class names must differ"),
         ({"classes": "abc"}, "expected a list"),

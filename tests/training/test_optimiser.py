@@ -4,8 +4,16 @@ import pytest
 import torch
 from torch import nn
 
+from tagloom.errors import RecipeError
 from tagloom.recipe.parts import OptimiserSettings
-from tagloom.training.optimiser import WeightAverage, create_optimiser, learning_rate_at, set_learning_rate
+from tagloom.training.optimiser import (
+    WeightAverage,
+    create_optimiser,
+    learning_rate_at,
+    momentum_at,
+    set_learning_rate,
+    set_momentum,
+)
 
 
 class Network(nn.Module):
@@ -30,7 +38,7 @@ def group_of(optimiser: torch.optim.Optimizer, parameter: nn.Parameter) -> dict[
     return found
 
 
-@pytest.mark.parametrize("name", ["adamw", "sgd"])
+@pytest.mark.parametrize("name", ["adamw", "adam", "sgd"])
 def test_matrices_are_decayed_and_vectors_are_not(name):
     network = Network()
     optimiser = create(network, name=name)
@@ -58,6 +66,58 @@ def test_momentum_is_the_first_beta_of_adamw_and_nesterovs_of_sgd():
     group = create(Network(), name="sgd").param_groups[0]
     assert (group["momentum"], group["nesterov"]) == (0.8, True)
     assert create(Network(), name="sgd", momentum=0.0).param_groups[0]["nesterov"] is False
+    assert create(Network(), name="sgd", nesterov=False).param_groups[0]["nesterov"] is False
+
+
+def test_adam_adds_the_decay_of_matrices_to_the_gradient_as_torchs_adam_does():
+    torch.manual_seed(0)
+    network = Network().train()
+    rival = Network().train()
+    rival.load_state_dict(network.state_dict())
+    mine = create(network, name="adam", backbone_factor=1.0)
+    vectors = [parameter for parameter in rival.parameters() if parameter.ndim == 1]
+    matrices = [parameter for parameter in rival.parameters() if parameter.ndim > 1]
+    theirs = torch.optim.Adam(
+        [{"params": vectors, "weight_decay": 0.0}, {"params": matrices, "weight_decay": 0.3}],
+        lr=0.1,
+        betas=(0.8, 0.999),
+    )
+    uncoupled = Network().train()
+    uncoupled.load_state_dict(network.state_dict())
+    other = create(uncoupled, name="adamw", backbone_factor=1.0)
+    for step in range(20):
+        stepped(network, mine, step)
+        stepped(rival, theirs, step)
+        stepped(uncoupled, other, step)
+    for ours, wanted in zip(network.parameters(), rival.parameters(), strict=True):
+        torch.testing.assert_close(ours, wanted, rtol=1e-6, atol=1e-7)
+    assert not torch.allclose(network.head.weight, uncoupled.head.weight, atol=1e-3), "AdamW is another method"
+
+
+@pytest.mark.parametrize(("name", "warmup", "steps"), [("adam", 0.2, 60), ("sgd", 0.1, 37), ("adamw", 0.3, 1000)])
+def test_the_cycle_of_torch_is_torchs_over_a_whole_run_rate_and_momentum(name, warmup, steps):
+    mine = create(Network(), name=name, momentum=0.9, backbone_factor=1.0, schedule="one-cycle-torch")
+    rival = create(Network(), name=name, momentum=0.9)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(rival, 0.1, total_steps=steps, pct_start=warmup)
+    for step in range(steps):
+        set_learning_rate(mine, learning_rate_at(step, steps, peak=0.1, schedule="one-cycle-torch", warmup=warmup))
+        set_momentum(mine, momentum_at(step, steps, momentum=0.9, schedule="one-cycle-torch", warmup=warmup))
+        for ours, theirs in zip(mine.param_groups, rival.param_groups, strict=True):
+            assert ours["lr"] == pytest.approx(theirs["lr"], rel=1e-9)
+            key = "momentum" if name == "sgd" else "betas"
+            assert ours[key] == pytest.approx(theirs[key], rel=1e-9)
+        rival.step()
+        if step < steps - 1:
+            scheduler.step()
+
+
+def test_other_schedules_leave_the_momentum_alone():
+    assert {momentum_at(step, 9, momentum=0.7, schedule="one-cycle", warmup=0.3) for step in range(9)} == {0.7}
+
+
+def test_a_momentum_that_cannot_swing_is_refused():
+    with pytest.raises(RecipeError, match=r"one-cycle-torch is 0\.97"):
+        OptimiserSettings(schedule="one-cycle-torch", momentum=0.97)
 
 
 def torch_rates(make, steps: int) -> list[float]:
@@ -103,7 +163,7 @@ def test_constant_stays_where_the_warmup_ends():
     assert set(rates[20:]) == {0.7}
 
 
-@pytest.mark.parametrize("schedule", ["one-cycle", "cosine", "constant"])
+@pytest.mark.parametrize("schedule", ["one-cycle", "one-cycle-torch", "cosine", "constant"])
 @pytest.mark.parametrize("warmup", [0.0, 0.05, 0.3, 0.9])
 @pytest.mark.parametrize("steps", [1, 2, 3, 7, 50])
 def test_rates_are_positive_never_above_the_peak_and_rise_only_while_warming_up(schedule, warmup, steps):

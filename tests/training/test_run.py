@@ -70,7 +70,7 @@ def at_the_loop(monkeypatch):
 @pytest.fixture
 def no_export(monkeypatch):
     """Leave out model.onnx: writing it takes seconds, and it has its own tests."""
-    monkeypatch.setattr(finish_module, "export_onnx", lambda *arguments, **options: 0.0)
+    monkeypatch.setattr(finish_module, "export_network", lambda *arguments, **options: 0.0)
 
 
 @pytest.fixture
@@ -455,7 +455,7 @@ def test_a_network_without_an_onnx_form_still_becomes_a_tagger(scenes, tmp_path,
     def impossible(*arguments, **options):
         raise TaggerError("the network could not be exported to ONNX (unheard of).")
 
-    monkeypatch.setattr(finish_module, "export_onnx", impossible)
+    monkeypatch.setattr(finish_module, "export_network", impossible)
     train(plan_for(scenes, TINY), tmp_path / "run", cache_folder=tmp_path)
     assert not (tmp_path / "run" / "model.onnx").exists()
     assert "unheard of" in events(tmp_path / "run", "export")[0]["problem"]

@@ -83,3 +83,12 @@ def test_outside_the_main_thread_nothing_is_caught_and_nothing_fails():
     thread.join()
     assert results == [False]
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_one_inside_another_passes_on_what_it_noted():
+    with StopRequest() as outer:
+        with StopRequest():
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert not outer.requested
+        with pytest.raises(Interrupted):
+            outer.leave_if_requested()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tagloom.errors import RecipeError, TagloomError
 from tagloom.recipe import Distillation, Recipe, change_settings, for_task, load_recipe
+from tagloom.recipe.distillation import default_distillation
 from tagloom.wording import shown
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def plan_run(
             f"name a label table to train on: tagloom {verb} photos/train.csv, or in Python "
             f'tagloom.{verb}("photos/train.csv")'
         )
-    base = begun.recipe if begun and recipe is None else _find_recipe(DEFAULT_RECIPE if recipe is None else recipe)
+    base = begun.recipe if begun and recipe is None else find_recipe(DEFAULT_RECIPE if recipe is None else recipe)
     before = begun or RunPlan("", None, base)
     plan = replace(
         before,
@@ -156,13 +157,10 @@ def plan_teachers(
         weights: One weight for every kind, or a weight by kind.
         **choices: Other fields of `Distillation`; None leaves one as it is.
     """
-    from tagloom.training.distill.teachers import teacher_epochs
-
     given = {name: value for name, value in choices.items() if value is not None}
     if kinds is not None:
         given["kinds"] = (kinds,) if isinstance(kinds, str) else tuple(kinds)
-    epochs = given.get("teacher_epochs") or teacher_epochs(recipe.training.epochs)
-    base = begun or recipe.distill or Distillation(epochs)
+    base = begun or recipe.distill or default_distillation(recipe.training.epochs)
     wanted = given.get("kinds", base.kinds)
     kept = {kind: weight for kind, weight in base.weights.items() if kind in wanted}
     return replace(base, **given, weights=kept | _by_kind(weights, wanted))
@@ -179,7 +177,8 @@ def _by_kind(weights: float | Mapping[str, float] | None, kinds: Sequence[str]) 
     return found
 
 
-def _find_recipe(recipe: StrPath | Recipe) -> Recipe:
+def find_recipe(recipe: StrPath | Recipe) -> Recipe:
+    """Give a recipe by its name or file; one that is a recipe already stays as it is."""
     if isinstance(recipe, Recipe):
         return recipe
     if isinstance(recipe, str | os.PathLike):

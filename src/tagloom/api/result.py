@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tagloom.notebook import headline, html_table, metrics_html
 
 if TYPE_CHECKING:
+    from tagloom.evaluation.compare import Comparison
     from tagloom.predict.tagger import Tagger
 
 _SCORED_ON = {"validation": "validation data", "held_aside": "images held out from training"}
@@ -21,14 +22,17 @@ class TrainedTagger:
         folder: The tagger folder, for `tagloom.load` and the command.
         classes: Label names, in the order of the scores.
         metrics: `tagloom.metrics.score` by the images it was measured on: "validation", if there was a validation
-            table, and "held_aside", the images held out from training.
+            table, and "held_aside", the images held out from training. A student also has "teachers", the mAP of the
+            merged teachers of each kind on these images, and "baseline", that of the student without teachers.
         device: Where `tagger` runs.
+        comparison: The student without teachers against this one, if `tagloom.distill` trained it (`baseline=True`).
     """
 
     folder: Path
     classes: tuple[str, ...]
     metrics: dict[str, dict[str, Any]]
     device: str = "auto"
+    comparison: "Comparison | None" = None
 
     @cached_property
     def tagger(self) -> "Tagger":
@@ -40,12 +44,12 @@ class TrainedTagger:
     @property
     def scored_on(self) -> str:
         """The images behind `headline_metrics`, in words; empty if nothing was measured."""
-        return next((_SCORED_ON[part] for part in self.metrics), "")
+        return next((words for part, words in _SCORED_ON.items() if part in self.metrics), "")
 
     @property
     def headline_metrics(self) -> dict[str, Any]:
         """The metrics on validation data, or else on the images held out; empty if nothing was measured."""
-        return next(iter(self.metrics.values()), {})
+        return next((self.metrics[part] for part in _SCORED_ON if part in self.metrics), {})
 
     def __repr__(self) -> str:
         about = f"TrainedTagger({str(self.folder)!r}, {len(self.classes)} classes"

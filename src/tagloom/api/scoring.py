@@ -2,22 +2,26 @@
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast, overload
 
 from tagloom.api.planning import StrPath
 from tagloom.api.result import TrainedTagger
-from tagloom.errors import TagloomError
+from tagloom.errors import TagloomError, unknown_name
 from tagloom.progress import show_progress as progress_of
 from tagloom.recipe.parts import MAX_BROKEN_SHARE
 from tagloom.terminal import open_console
 from tagloom.wording import listed, printable, shown
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from tagloom.data import LabelTable
     from tagloom.evaluation.compare import Comparison
-    from tagloom.evaluation.evaluate import Evaluation
+    from tagloom.evaluation.evaluate import Evaluation, ScoredImages
     from tagloom.labels.split import LabelSplit
     from tagloom.predict.tagger import Tagger
 
@@ -29,11 +33,12 @@ def evaluate(
     tagger: AnyTagger,
     data: AnyTable,
     *,
-    threshold: float | None = None,
+    threshold: "float | NDArray[np.float32] | None" = None,
     top_k: int = 3,
     max_broken: float = MAX_BROKEN_SHARE,
     ignore_other_labels: bool = False,
     split: "StrPath | LabelSplit | None" = None,
+    score_images: "ScoredImages" = "all",
     words: str | None = None,
     device: str = "auto",
     data_options: Mapping[str, str] | None = None,
@@ -44,12 +49,14 @@ def evaluate(
     Args:
         tagger: A tagger, the result of a training, a tagger folder, or "hf-hub:owner/name".
         data: A label table, or its path.
-        threshold: One threshold for all classes; by default the tagger's own.
+        threshold: One threshold for all classes, or one for each; by default the tagger's own.
         top_k: How many labels per image the `_top…` metrics allow.
         max_broken: The largest share of unreadable images to accept.
         ignore_other_labels: Leave out labels of the table that the tagger does not know, instead of refusing them.
         split: Labels that were not trained: a file that lists them, a .json with "test class", "random:COUNT:SEED" or
             a `LabelSplit`. A tagger with word queries is then scored on these alone (ZSL) and among all labels (GZSL).
+        score_images: With a split, score "all" images, or only those "with-unseen" labels, as published zero-shot
+            figures on NUS-WIDE do.
         words: Where the vectors of new labels come from, if the tagger's own source has moved or is a model.
         device: "auto", "cpu", "cuda" or "mps"; for a tagger that is not loaded yet.
         data_options: How to read the table, as `tagloom.load_table` takes it.
@@ -71,6 +78,10 @@ def evaluate(
 
     if split is not None and (threshold is not None or ignore_other_labels):
         raise TagloomError("split measures rankings: leave out threshold and ignore_other_labels.")
+    if score_images not in (choices := ("all", "with-unseen")):
+        raise TagloomError(unknown_name("score_images", score_images, choices))
+    if split is None and score_images != "all":
+        raise TagloomError("score_images chooses images by their unseen labels: name these with split.")
     loaded, table = open_tagger(tagger, device, words), open_table(data, data_options)
     if isinstance(split, str | os.PathLike):
         split, notes = choose_split(loaded, table, os.fspath(split))
@@ -78,7 +89,9 @@ def evaluate(
             warnings.warn(note, stacklevel=2)
     with progress_of(open_console() if show_progress else None, f"scoring ({loaded.engine})") as progress:
         if split is not None:
-            return evaluate_split(loaded, table, split, max_broken=max_broken, progress=progress)
+            return evaluate_split(
+                loaded, table, split, score_images=score_images, max_broken=max_broken, progress=progress
+            )
         return evaluate_tagger(
             loaded,
             table,
@@ -90,9 +103,33 @@ def evaluate(
         )
 
 
-def compare(
+@overload  # a path is a sequence of letters, but it is found first
+def compare(  # type: ignore[overload-overlap]
     first: AnyTagger,
     second: AnyTagger,
+    data: AnyTable,
+    *,
+    ignore_other_labels: bool = ...,
+    resamples: int = ...,
+    device: str = ...,
+    data_options: Mapping[str, str] | None = ...,
+    show_progress: bool = ...,
+) -> "Comparison": ...
+@overload
+def compare(
+    first: AnyTagger,
+    second: "Sequence[AnyTagger]",
+    data: AnyTable,
+    *,
+    ignore_other_labels: bool = ...,
+    resamples: int = ...,
+    device: str = ...,
+    data_options: Mapping[str, str] | None = ...,
+    show_progress: bool = ...,
+) -> "tuple[Comparison, ...]": ...
+def compare(
+    first: AnyTagger,
+    second: "AnyTagger | Sequence[AnyTagger]",
     data: AnyTable,
     *,
     ignore_other_labels: bool = False,
@@ -100,12 +137,12 @@ def compare(
     device: str = "auto",
     data_options: Mapping[str, str] | None = None,
     show_progress: bool = True,
-) -> "Comparison":
+) -> "Comparison | tuple[Comparison, ...]":
     """Compare two taggers on the same labelled images: which labels gained, which lost, and how sure that is.
 
     Args:
         first: The tagger to start from: a tagger, the result of a training, a folder, or "hf-hub:owner/name".
-        second: The tagger that may be better.
+        second: The tagger that may be better, or a list of several, each of which is compared with the first.
         data: A label table, or its path.
         ignore_other_labels: Leave out labels of the table that a tagger does not know, instead of refusing them.
         resamples: How often to resample the images for the 95 % intervals; 0 leaves the intervals out.
@@ -114,7 +151,8 @@ def compare(
         show_progress: Show progress: a bar on a terminal, plain lines elsewhere.
 
     Returns:
-        The change of mAP and of every label. It shows itself in a notebook.
+        The change of mAP and of every label; it shows itself in a notebook. For a list, one for each tagger in it, all
+        about the same images and classes.
 
     Raises:
         TagloomError: Saying what is wrong, where, and what to do.
@@ -125,15 +163,17 @@ def compare(
         >>> [label.name for label in change.gained(least=2.0)]  # doctest: +SKIP
         ['horse', 'cow']
     """
-    from tagloom.evaluation.compare import compare_taggers
+    from tagloom.evaluation.compare import compare_with_first
 
-    taggers = open_two(first, second, device)
+    several = isinstance(second, Sequence) and not isinstance(second, str)
+    taggers = open_different([first, *cast("Sequence[AnyTagger]", second if several else [second])], device)
     table = open_table(data, data_options)
-    engines = ", ".join(tagger.engine for tagger in taggers)
+    engines = ", ".join(dict.fromkeys(tagger.engine for tagger in taggers))
     with progress_of(open_console() if show_progress else None, f"scoring ({engines})") as progress:
-        return compare_taggers(
-            *taggers, table, ignore_other_labels=ignore_other_labels, resamples=resamples, progress=progress
+        comparisons = compare_with_first(
+            taggers, table, ignore_other_labels=ignore_other_labels, resamples=resamples, progress=progress
         )
+    return comparisons if several else comparisons[0]
 
 
 def open_tagger(tagger: AnyTagger, device: str = "auto", words: str | None = None) -> "Tagger":
@@ -149,13 +189,16 @@ def open_tagger(tagger: AnyTagger, device: str = "auto", words: str | None = Non
     return load(tagger, device=device, words=words)
 
 
-def open_two(first: AnyTagger, second: AnyTagger, device: str = "auto") -> "tuple[Tagger, Tagger]":
-    """Give the two taggers to compare; one tagger twice is refused before it is loaded."""
-    one, two = _folder(first), _folder(second)
-    if first is second or (one and two and (one == two or (one.is_dir() and two.is_dir() and one.samefile(two)))):
-        named = f" ({one} and {two})" if one and two else ""
-        raise TagloomError(f"first and second are the same tagger{named}: name two different ones.")
-    return open_tagger(first, device), open_tagger(second, device)
+def open_different(taggers: Sequence[AnyTagger], device: str = "auto") -> "list[Tagger]":
+    """Give the taggers to compare, two or more; one tagger twice is refused before any is loaded."""
+    if len(taggers) < 2:
+        raise TagloomError("name at least two taggers to compare.")
+    for (which, one), (other, two) in combinations(enumerate(taggers), 2):
+        a, b = _folder(one), _folder(two)
+        if one is two or (a and b and (a == b or (a.is_dir() and b.is_dir() and a.samefile(b)))):
+            named = f" ({a} and {b})" if a and b else ""
+            raise TagloomError(f"taggers {which + 1} and {other + 1} are the same tagger{named}: name different ones.")
+    return [open_tagger(tagger, device) for tagger in taggers]
 
 
 def open_table(data: AnyTable, options: Mapping[str, str] | None = None) -> "LabelTable":

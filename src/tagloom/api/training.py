@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tagloom.api.planning import StrPath, plan_run, plan_teachers, run_folder
 from tagloom.api.result import TrainedTagger
+from tagloom.api.scoring import compare
 from tagloom.cache_folder import default_cache_folder
 from tagloom.extras import needs_train
 from tagloom.recipe import Recipe
@@ -15,6 +16,7 @@ from tagloom.terminal import open_console, print_line
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tagloom.evaluation.compare import Comparison
     from tagloom.training.plan import RunPlan
 
 
@@ -113,10 +115,12 @@ def distill(
     kinds: str | Sequence[str] | None = None,
     k: int | None = None,
     tau: float | None = None,
+    random_sizes: Literal["even", "random"] | None = None,
     teacher_epochs: int | None = None,
     images: Literal["all", "with-labels"] | None = None,
     weights: float | Mapping[str, float] | None = None,
     epochs: int | None = None,
+    baseline: bool | None = None,
     settings: Mapping[str, Any] | None = None,
     jobs: int = 1,
     engine: Literal["local", "ray"] = "local",
@@ -130,8 +134,9 @@ def distill(
     """Train small teachers on parts of the labels, then one student that learns from the labels and from all teachers.
 
     The labels are split once per kind into k parts, and every part gets a teacher (CPSD, Xu et al., 2022). The student
-    is as large and as fast as a tagger of `tagloom.train` with the same recipe. Choices that are left out come from
-    the recipe's `distill` section, if it has one.
+    is as large and as fast as a tagger of `tagloom.train` with the same recipe. Training it costs many times as much;
+    how many is printed before it starts. Choices that are left out come from the recipe's `distill` section, if it has
+    one.
 
     Args:
         data: The training table. May be left out with `resume`.
@@ -143,13 +148,16 @@ def distill(
             control) or "self" (one teacher with all labels). ("co", "dis") by default.
         k: Parts, and so teachers, per kind; 5 by default.
         tau: Smoothing of the label graphs; 3 by default.
-        teacher_epochs: Epochs of each teacher; by default a quarter of the student's.
-        images: The images that teachers see: those "with-labels" of theirs (default) or "all".
+        random_sizes: Whether the parts of the kind "random" are "even" (default) or cut at "random" places.
+        teacher_epochs: Epochs of each teacher; by default the recipe's.
+        images: The images that teachers see: "all" (default) or those "with-labels" of theirs.
         weights: How much the teachers count next to the labels: one number, or a number by kind, where "all" stands
-            for every kind. 0.02 by default; the paper has 1.
-        epochs: Number of epochs of the student; short for `settings={"training.epochs": epochs}`.
+            for every kind. 0.5 by default; the paper has 1.
+        epochs: Number of epochs of the student; by default 2.5 times the recipe's.
+        baseline: Also train the student without teachers, as long as with them, to `baseline/` below `out`, and
+            compare the two. Off by default.
         settings: Changes to the recipe of student and teachers by dotted names.
-        jobs: How many teachers train at the same time, each with its share of the threads.
+        jobs: How many teachers (and the baseline) train at the same time, each with its share of the threads.
         engine: "local", or "ray" to train the teachers on a Ray cluster.
         resume: Continue the run in `out` where it stopped; finished teachers are kept.
         device: "auto", "cpu", "cuda" or "mps".
@@ -159,7 +167,8 @@ def distill(
         show_progress: Show progress: a bar on a terminal, plain lines elsewhere.
 
     Returns:
-        The student: its folder, classes and metrics, and the tagger itself.
+        The student: its folder, classes and metrics, and the tagger itself. `metrics["teachers"]` has the mAP of the
+        merged teachers of each kind on the same images. With `baseline`, `comparison` says what teachers were worth.
 
     Raises:
         TagloomError: Saying what is wrong, where, and what to do; `MissingExtraError` if torch is not installed.
@@ -180,13 +189,22 @@ def distill(
             folder,
             val=val,
             recipe=recipe,
-            epochs=epochs,
+            epochs=None,
             settings=settings,
             data_options=data_options,
             resume=resume,
         )
-        choices = {"k": k, "tau": tau, "teacher_epochs": teacher_epochs, "images": images}
-        plan = replace(plan, distill=plan_teachers(plan.distill, plan.recipe, kinds=kinds, weights=weights, **choices))
+        choices = {
+            "k": k,
+            "tau": tau,
+            "random_sizes": random_sizes,
+            "teacher_epochs": teacher_epochs,
+            "student_epochs": epochs,
+            "images": images,
+            "baseline": baseline,
+        }
+        teachers = plan_teachers(plan.distill, plan.recipe, kinds=kinds, weights=weights, **choices)
+        plan = replace(plan, distill=teachers)
         result = run_distillation(
             plan,
             folder,
@@ -198,7 +216,23 @@ def distill(
             console=_announced(plan, folder, resume) if show_progress else None,
             tensorboard=tensorboard,
         )
-        return TrainedTagger(folder, result.classes, result.metrics, device)
+        student = TrainedTagger(folder, result.classes, result.metrics, device)
+        if not teachers.baseline:
+            return student
+        return replace(student, comparison=_compared(student, plan, show_progress=show_progress))
+
+
+def _compared(student: TrainedTagger, plan: "RunPlan", *, show_progress: bool) -> "Comparison | None":
+    """Compare a student with its baseline on the validation table or, without one, on the images held out."""
+    from tagloom.training.distill.teachers import BASELINE_FOLDER
+    from tagloom.training.tables import load_tables
+
+    tables = load_tables(plan)
+    table = tables.table.select(tables.held_out) if tables.val is None else tables.val
+    if not table.positive.nnz:
+        return None
+    baseline = student.folder / BASELINE_FOLDER
+    return compare(baseline, student, table, device=student.device, show_progress=show_progress)
 
 
 def _cache_folder(given: StrPath | None) -> Path:
@@ -208,7 +242,9 @@ def _cache_folder(given: StrPath | None) -> Path:
 def _announced(plan: "RunPlan", folder: Path, resume: bool) -> "Console":
     """Open a console and print what is about to be trained, so that a log file starts with it."""
     console, recipe = open_console(), plan.recipe
-    network = f"{recipe.backbone.name} + {recipe.head.name}, {recipe.training.epochs} epochs"
+    network = f"{recipe.backbone.name} + {recipe.head.name}"
+    if plan.distill is None:  # a distillation says it itself, of teachers and student
+        network += f", {recipe.training.epochs} epochs"
     doing = "Resuming" if resume else "Training"
     print_line(console, f"{doing} {folder}: {plan.data}, recipe {recipe.name} ({network})")
     return console

@@ -6,6 +6,7 @@ that `tagloom --help` is quick.
 
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -16,24 +17,33 @@ from tagloom.cli.check import check
 from tagloom.cli.compare import compare
 from tagloom.cli.demo import demo
 from tagloom.cli.distill import distill
+from tagloom.cli.doubts import doubts
 from tagloom.cli.evaluate import evaluate
 from tagloom.cli.explain import explain
 from tagloom.cli.export import export
 from tagloom.cli.hard import hard
 from tagloom.cli.heads import heads
+from tagloom.cli.import_ import import_
+from tagloom.cli.keywords import keywords
 from tagloom.cli.partition import partition
 from tagloom.cli.predict import predict
+from tagloom.cli.push import push
 from tagloom.cli.recipes import recipes
+from tagloom.cli.report import report
+from tagloom.cli.review import review
 from tagloom.cli.scenes import scenes
+from tagloom.cli.serve import serve
+from tagloom.cli.study import study
+from tagloom.cli.tags import tags
 from tagloom.cli.train import train
 from tagloom.errors import TagloomError
 from tagloom.terminal import warn
 
 # Every verb, by the heading under which `tagloom --help` lists it. A new verb has a file of its own and a name here.
-VERBS = {
-    "Use a tagger": (predict, evaluate, export),
-    "Train a tagger": (check, train, distill, recipes),
-    "Look closer": (compare, hard, explain, partition, heads, cache),
+VERBS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
+    "Use a tagger": (predict, tags, keywords, review, serve, evaluate, export, push, import_),
+    "Train a tagger": (check, doubts, train, distill, study, recipes),
+    "Look closer": (report, compare, hard, explain, partition, heads, cache),
     "Try it out": (demo, scenes),
 }
 
@@ -51,7 +61,7 @@ for heading, verbs in VERBS.items():
         if isinstance(verb, typer.Typer):
             app.add_typer(verb, rich_help_panel=heading)
         else:
-            app.command(rich_help_panel=heading)(verb)
+            app.command(verb.__name__.rstrip("_"), rich_help_panel=heading)(verb)  # `import` is taken in Python
 
 
 def _print_version(wanted: bool) -> None:

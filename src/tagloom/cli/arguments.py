@@ -1,6 +1,7 @@
 """Arguments and small steps that several verbs share."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ from tagloom.files import whole_file
 
 if TYPE_CHECKING:
     from tagloom.data import LabelTable
+    from tagloom.predict.tagger import Tagger
 
 Data = Annotated[str, typer.Argument(help="A label table: .csv, .parquet, .jsonl, COCO .json, VOC or class folders.")]
 Run = Annotated[str, typer.Argument(help="A tagger folder (the --out of a training), or hf-hub:owner/name.")]
@@ -24,6 +26,31 @@ IgnoreOtherLabels = Annotated[
 ]
 JsonPath = Annotated[Path | None, typer.Option("--json", help="Write all results to this file.")]
 Plot = Annotated[Path | None, typer.Option(help="Draw the results: a .png, .svg or .pdf file.")]
+Threshold = Annotated[
+    float | None, typer.Option(help="Use one threshold for all classes (default: the tagger's own).", min=0, max=1)
+]
+TopK = Annotated[
+    int | None,
+    typer.Option(help="Give the best tags, exactly this many; with --threshold, at most this many.", min=1),
+]
+MaxTags = Annotated[int | None, typer.Option(help="Keep at most this many tags, all above their thresholds.", min=1)]
+Precision = Annotated[
+    float | None,
+    typer.Option(
+        help="Promise this precision of each label, for example 0.9, with 95 % confidence. Labels of which it cannot "
+        "be promised are left out and named."
+    ),
+]
+Recall = Annotated[
+    float | None, typer.Option(help="Promise this recall of each label, with 95 % confidence, instead of a precision.")
+]
+PromiseOn = Annotated[
+    str | None,
+    typer.Option(
+        help="Base the promise on this label table, whose images the tagger has not learned from (default: the images "
+        "that its training held out)."
+    ),
+]
 Words = Annotated[
     str | None,
     typer.Option(help="Take the vectors of new labels from here, if the tagger's own source has moved or is a model."),
@@ -47,6 +74,36 @@ Settings = Annotated[
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in --out where it stopped.")]
 Cache = Annotated[Path | None, typer.Option(help="Cache the features of frozen backbones in this folder.")]
 TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")]
+
+
+def promising(tagger: "Tagger", promise_on: str | None, asked: bool) -> "Tagger":
+    """Give a tagger that promises from the images of --promise-on, if that is given."""
+    if promise_on is None:
+        return tagger
+    if not asked:
+        raise TagloomError("--promise-on says what a promise is based on: say which with --precision or --recall.")
+    from tagloom.evaluation.promise import count_on
+    from tagloom.progress import show_progress
+    from tagloom.terminal import open_console, warn
+
+    with show_progress(open_console(), "scoring images to promise from") as progress:
+        counted = count_on(tagger, read_table(promise_on, None), progress=progress)
+    for error in counted.broken:
+        warn(f"left out: {error}")
+    return tagger.with_counts(counted.counts)
+
+
+def name_left_out(left_out: Sequence[str], classes: int) -> None:
+    """Say of which labels nothing can be promised."""
+    from tagloom.terminal import note
+    from tagloom.wording import listed, shown
+
+    if left_out:
+        note(
+            f"this cannot be promised of {len(left_out)} of {classes} labels, which are left out: "
+            f"{listed(map(shown, left_out), most=20)}. Promise less, or hold more images out: 30 flawless tags are the "
+            "least that proves 0.9 (data.holdout, --promise-on)"
+        )
 
 
 def read_table(path: str, options: list[str] | None) -> "LabelTable":

@@ -1,7 +1,7 @@
 """`tagloom distill`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -9,7 +9,6 @@ from tagloom.cli.arguments import (
     Cache,
     DataOptions,
     Device,
-    Epochs,
     RecipeName,
     Resume,
     Settings,
@@ -20,13 +19,19 @@ from tagloom.cli.arguments import (
 )
 from tagloom.cli.outcome import show_trained, told_how_to_resume
 from tagloom.errors import TagloomError
+from tagloom.terminal import open_console, print_line
+
+if TYPE_CHECKING:
+    from tagloom.api import TrainedTagger
 
 
 def distill(
     data: TrainingData = None,
     val: Val = None,
     recipe: RecipeName = None,
-    epochs: Epochs = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Number of epochs for the student (default: 2.5 times the recipe's).", min=1)
+    ] = None,
     k: Annotated[
         int | None,
         typer.Option("--k", help="Number of teachers per kind, one for each part of the labels (default: 5).", min=1),
@@ -37,22 +42,29 @@ def distill(
             help="Split the labels by co, dis, random (a control) or self (one teacher with all) (default: co,dis)."
         ),
     ] = None,
+    random_sizes: Annotated[
+        Literal["even", "random"] | None,
+        typer.Option(help="Make the parts of --kinds random even, or cut them at random places (default: even)."),
+    ] = None,
     tau: Annotated[float | None, typer.Option(help="Smooth the label graphs by this much (default: 3).")] = None,
     teacher_epochs: Annotated[
         int | None,
-        typer.Option(help="Number of epochs for each teacher (default: a quarter of the student's).", min=1),
+        typer.Option(help="Number of epochs for each teacher (default: the recipe's).", min=1),
     ] = None,
     images: Annotated[
-        Literal["with-labels", "all"] | None,
-        typer.Option(help="Show teachers only images with labels of theirs, or all (default: with-labels)."),
+        Literal["all", "with-labels"] | None,
+        typer.Option(help="Show teachers all images, or only those with labels of theirs (default: all)."),
     ] = None,
     weight: Annotated[
         list[str] | None,
         typer.Option(
-            help="Weight the teachers against the labels: 0.1, or by kind co=0.1. Repeatable (default: 0.02; the paper "
+            help="Weight the teachers against the labels: 0.1, or by kind co=0.1. Repeatable (default: 0.5; the paper "
             "has 1)."
         ),
     ] = None,
+    baseline: Annotated[
+        bool, typer.Option("--baseline", help="Train the student without teachers as well, and compare the two.")
+    ] = False,
     jobs: Annotated[int, typer.Option(help="Number of teachers to train at once, each with its share of threads.")] = 1,
     engine: Annotated[
         Literal["local", "ray"],
@@ -72,13 +84,14 @@ def distill(
     tensorboard: TensorBoard = False,
     data_option: DataOptions = None,
 ) -> None:
-    """Train a better tagger with the help of small teachers, at no extra cost when you use it.
+    """Train a tagger under small teachers, at no extra cost when you use it.
 
     Example: tagloom distill photos/train.csv --val photos/val.csv --out runs/student
 
     The labels are split twice, into k parts that appear together (co) and k that do not (dis). Each part gets a
     teacher, and one student learns from the labels and from all teachers (CPSD). It is as large and as fast as a tagger
-    of tagloom train.
+    of tagloom train. Training takes many times longer: how many is printed before it starts. With --baseline it ends
+    with what the teachers were worth.
 
     Stop at any time with Ctrl-C and continue with --resume; finished teachers are kept.
     """
@@ -94,10 +107,12 @@ def distill(
             kinds=None if kinds is None else [kind.strip() for kind in kinds.split(",") if kind.strip()],
             k=k,
             tau=tau,
+            random_sizes=random_sizes,
             teacher_epochs=teacher_epochs,
             images=images,
             weights=read_weights(weight),
             epochs=epochs,
+            baseline=baseline or None,
             settings=read_settings(settings or []),
             jobs=jobs,
             engine=engine,
@@ -107,7 +122,23 @@ def distill(
             tensorboard=tensorboard,
             data_options=read_pairs(data_option),
         )
+    show_levels(result)
     show_trained(result, "The student")
+
+
+def show_levels(result: "TrainedTagger") -> None:
+    """Print how good the teachers were, and what they were worth if the student was trained without them as well."""
+    from tagloom.report.comparison import render_overview
+
+    console = open_console()
+    part = "validation" if "validation" in result.metrics else "held_aside"
+    teachers = result.metrics.get("teachers", {})
+    if found := [f"{kind} {level[part]:.2f}" for kind, level in teachers.items() if part in level]:
+        console.print()
+        print_line(console, f"Teachers, merged: mAP {', '.join(found)} on {result.scored_on}")
+    if result.comparison is not None:
+        render_overview(result.comparison, ("without teachers", "with teachers"), console)
+        print_line(console, f"Label by label: tagloom compare {result.folder / 'baseline'} {result.folder} TABLE")
 
 
 def read_weights(texts: list[str] | None) -> dict[str, float]:

@@ -7,15 +7,27 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from tagloom.cli.arguments import Device, Words
-from tagloom.errors import TagloomError
+from tagloom.cli.arguments import (
+    Device,
+    MaxTags,
+    Precision,
+    PromiseOn,
+    Recall,
+    Threshold,
+    TopK,
+    Words,
+    name_left_out,
+    promising,
+)
+from tagloom.errors import ImageError, TagloomError
 from tagloom.progress import show_progress
 from tagloom.terminal import note, open_console, print_line, warn
 from tagloom.training.signals import Interrupted, StopRequest
 from tagloom.wording import printable
 
 if TYPE_CHECKING:
-    from tagloom.predict.tagger import Tag, Tagger
+    from tagloom.predict.files import Job
+    from tagloom.scoring.tags import Tag
 
 
 def predict(
@@ -23,24 +35,36 @@ def predict(
         list[str],
         typer.Argument(
             metavar="[RUN] IMAGES...",
-            help="A tagger folder or hf-hub:owner/name, or nothing for the ready tagger; then image files, and folders "
-            "to search.",
+            help="A tagger folder or hf-hub:owner/name, or nothing for the ready tagger; then image files, folders to "
+            "search, patterns such as 'shards/*.tar', .txt lists of paths, .zip and .tar archives, and .parquet files "
+            "with the pictures' bytes.",
             show_default=False,
         ),
     ],
-    out: Annotated[Path | None, typer.Option(help="Write the tags to this .csv or .jsonl file.")] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(help="Use one threshold for all classes (default: the tagger's own).", min=0, max=1),
+    out: Annotated[Path | None, typer.Option(help="Write the tags to this .csv, .jsonl or .parquet file.")] = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(help="Write all scores to this .parquet file, to make tags from them later: tagloom tags."),
     ] = None,
-    top_k: Annotated[int | None, typer.Option(help="Keep at most this many tags per image.", min=1)] = None,
+    threshold: Threshold = None,
+    top_k: TopK = None,
+    max_tags: MaxTags = None,
+    precision: Precision = None,
+    recall: Recall = None,
+    promise_on: PromiseOn = None,
     labels: Annotated[
         str | None,
         typer.Option(help="Choose among these labels, trained or not: 'surfboard, wedding', or a .txt, one per line."),
     ] = None,
     words: Words = None,
+    shard: Annotated[
+        str | None, typer.Option(help="Tag only one part of the images, for example 3/8 on the third of 8 machines.")
+    ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue a prediction with --out that was stopped. Repeat its options.")
+        bool,
+        typer.Option(
+            "--resume", help="Continue a prediction with --out or --scores that was stopped. Repeat its options."
+        ),
     ] = False,
     device: Device = "auto",
 ) -> None:
@@ -50,81 +74,71 @@ def predict(
 
     An unreadable image is reported and skipped. Exits with 1 if no image could be read.
 
-    With --out you can stop at any time with Ctrl-C and continue with --resume: the file is the same, byte for byte.
+    With --out or --scores you can stop at any time with Ctrl-C and continue with --resume: the files are the same.
     """
-    from tagloom.predict.files import collect_images, read_labels, split_arguments, tag_files
+    from tagloom.predict.files import Job, read_labels, split_arguments
+    from tagloom.predict.inputs import read_shard
     from tagloom.predict.tagger import load
 
-    if resume and out is None:
-        raise TagloomError("--resume continues a prediction that writes a file. Name that file with --out.")
+    to_files = out is not None or scores is not None
+    if resume and not to_files:
+        raise TagloomError("--resume continues a prediction that writes a file. Name that file with --out or --scores.")
     run, images = split_arguments(places)
-    paths = collect_images(images)
+    part = None if shard is None else read_shard(shard)
     tagger = load(run, device=device, words=words)
     if run is None:  # a folder that was meant as a tagger would otherwise silently be searched for images
         note("no tagger is named: tagging with the ready one, which comes with Tagloom")
+    tagger = promising(tagger, promise_on, precision is not None or recall is not None)
     if labels is not None:
         tagger = tagger.with_labels(read_labels(labels))
+    rule = tagger.rule(threshold, top_k, max_tags, precision, recall)
+    name_left_out(rule.left_out, len(tagger.classes))
+    job = Job(tagger, images, out, scores, rule, part)
     console = open_console()
-    if out:
-        failed = _predict_to_file(tagger, paths, out, console, threshold=threshold, top_k=top_k, resume=resume)
-    else:
-        failed = 0
-        for path, tags in tag_files(tagger, paths, threshold=threshold, top_k=top_k):
-            if isinstance(tags, list):
-                console.print(_line(path, tags), soft_wrap=True)
-            else:
-                failed += 1
-                warn(str(tags))
-    if failed == len(paths):
+    tagged = _to_files(job, console, resume) if to_files else _to_terminal(job, console)
+    if not tagged:
         raise typer.Exit(1)
 
 
-def _predict_to_file(
-    tagger: "Tagger",
-    paths: list[Path],
-    out: Path,
-    console: Console,
-    *,
-    threshold: float | None,
-    top_k: int | None,
-    resume: bool,
-) -> int:
-    """Write the tags to a file, and give the number of images that cannot be read. Stop when somebody asks to."""
-    from tagloom.predict.files import tag_to_file
+def _to_terminal(job: "Job", console: Console) -> int:
+    """Print the tags of each image, and give the number of images that were tagged."""
+    tagged = 0
+    for image, tags in job.tags():
+        if isinstance(tags, ImageError):
+            warn(str(tags))
+        else:
+            tagged += 1
+            console.print(tags_line(str(image), tags), soft_wrap=True)
+    return tagged
 
-    done = -1
+
+def _to_files(job: "Job", console: Console, resume: bool) -> int:
+    """Write the files, and give the number of images that were tagged. Stop when somebody asks to."""
+    target = " and ".join(str(path) for path in (job.out, job.scores) if path)
+    total, done = job.count(), -1
     with StopRequest() as stop, show_progress(console, "tagging") as progress:
 
-        def after_image(count: int, total: int) -> None:
+        def after_image(count: int) -> None:
             nonlocal done
             if resume and done < 0 and count == 0:
-                note(f"{out}: nothing to continue here, so this starts with the first image")
+                note(f"{target}: nothing to continue here, so this starts with the first image")
             done = count
             progress(count, total)
             stop.leave_if_requested()
 
         try:
-            found = tag_to_file(
-                tagger,
-                paths,
-                out,
-                threshold=threshold,
-                top_k=top_k,
-                resume=resume,
-                on_error=lambda error: warn(str(error)),
-                on_image=after_image,
-            )
+            found = job.run(resume=resume, on_error=lambda error: warn(str(error)), on_image=after_image)
         except Interrupted:
-            how = f"{done:,} of {len(paths):,} images are done. Continue with the same command and --resume"
+            how = f"{done:,} of {total:,} images are done. Continue with the same command and --resume"
             warn(f"stopped on request: {how if done > 0 else 'no image is done yet'}")
             raise
-    print_line(console, f"{found.tagged} of {len(paths)} images tagged, in {out}")
-    return found.failed
+    print_line(console, f"{found.tagged} of {found.tagged + found.failed} images tagged, in {target}")
+    return found.tagged
 
 
-def _line(path: Path, tags: "list[Tag]") -> Text:
+def tags_line(image: str, tags: "list[Tag]") -> Text:
     """Show an image and its tags on one line."""
-    parts: list[tuple[str, str]] = [(printable(str(path)), "")]
+    parts: list[tuple[str, str]] = [(printable(image), "")]
     for tag in tags:
         parts += [("  ", ""), (printable(tag.label), "bold"), (f" {tag.score:.2f}", "dim")]
     return Text.assemble(*parts, *([] if tags else [("  no label above its threshold", "dim")]))

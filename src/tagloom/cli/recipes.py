@@ -53,7 +53,10 @@ def list_recipes() -> None:
 
 def _reported(recipe: "Recipe") -> str:
     """Give the first result that a paper reports, and the result without teachers if there is one."""
-    name, value = next((name, value) for name, value in recipe.reports.items() if name != "source")
+    figures = [(name, value) for name, value in recipe.reports.items() if name != "source"]
+    if not figures:
+        return f"a curve ({recipe.reports['source']})"
+    name, value = figures[0]
     without = recipe.reports.get("baseline_mAP")
     return f"{name.replace('_', ' ')} {value:.1f}" + (f" ({without:.1f} without)" if without else "")
 

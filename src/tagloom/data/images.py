@@ -7,6 +7,9 @@ capped before anything is decoded, a truncated file is refused, and nothing glob
 import hashlib
 import io
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -103,23 +106,72 @@ def open_image(
         raise ImageError(name, "broken", f"cannot be decoded ({first_line(error)}). Replace it.") from error
 
 
+def claimed_pixels(data: bytes) -> int:
+    """Give the number of pixels that the header of an encoded image claims, without decoding it.
+
+    Gives 0 where the header cannot be read: `open_image` says what is wrong then.
+    """
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            return image.width * image.height
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        return sys.maxsize
+    except Exception:  # noqa: BLE001  as in `open_image`
+        return 0
+
+
 def find_images(folder: str | os.PathLike[str]) -> list[Path]:
-    """List the image files of a folder and its subfolders, recognised by suffix, in sorted order.
+    """List the image files of a folder and its subfolders; see `walk_images`."""
+    return list(walk_images(folder))
+
+
+def walk_images(folder: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give the image files of a folder and its subfolders, recognised by suffix, in sorted order, one by one.
 
     Files and folders that begin with a dot are skipped. Links to folders are not followed, so there are no loops.
     """
     root = Path(folder)
     if not root.is_dir():
         raise DataError(f"{root}: no such folder. Give the folder that contains the images.")
-    found = []
-    for parent, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [
-            Path(parent, name)
-            for name in files
-            if not name.startswith(".") and Path(name).suffix.lower() in IMAGE_SUFFIXES
-        ]
-    return sorted(found)
+    waiting = [_entries(root)]  # a stack, so that folders may be as deep as they like
+    while waiting:
+        entry = next(waiting[-1], None)
+        if entry is None:
+            waiting.pop()
+        elif entry[1]:
+            waiting.append(_entries(entry[0]))
+        else:
+            yield entry[0]
+
+
+def _entries(folder: Path) -> Iterator[tuple[Path, bool]]:
+    """Give the image files and the subfolders of a folder by name, and which of them are folders."""
+    found: list[tuple[str, bool]] = []
+    with suppress(OSError), os.scandir(folder) as entries:  # no permission, or gone: such a folder has nothing to give
+        for entry in entries:
+            is_folder = _leads_to_folder(entry)
+            wanted = not entry.is_symlink() if is_folder else has_image_suffix(entry.name)
+            if wanted and not entry.name.startswith("."):
+                found.append((entry.name, is_folder))
+    found.sort()
+    return ((folder / name, is_folder) for name, is_folder in found)
+
+
+def _leads_to_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads to itself
+        return False
+
+
+def has_image_suffix(name: str) -> bool:
+    """Whether a file name ends like that of an image, and is not hidden.
+
+    >>> has_image_suffix("a/b.JPG"), has_image_suffix("a/._b.jpg"), has_image_suffix("a.txt")
+    (True, False, False)
+    """
+    last = name.rpartition("/")[2]
+    return f".{last.rpartition('.')[2].lower()}" in IMAGE_SUFFIXES and not last.startswith(".")
 
 
 def content_hash(path: str | os.PathLike[str]) -> str:

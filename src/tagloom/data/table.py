@@ -3,9 +3,10 @@
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
+from tagloom.data.label_tree import LabelTree
 from tagloom.data.options import check_option
 from tagloom.errors import DataError
 from tagloom.wording import listed, shown
@@ -59,6 +61,12 @@ class LabelTable:
     """Number of rows of the source that repeated an earlier row and were merged into it."""
     ignored_columns: tuple[str, ...] = ()
     """Columns of the source that hold neither images nor labels."""
+    negatives_stated: bool = False
+    """Whether the source states each negative itself, as 0/1 columns do, instead of naming only what is there."""
+    parents: Mapping[str, str] = field(default_factory=dict)
+    """The parent of each class that has one, in a label tree; see `LabelTree`."""
+    understood: tuple[str, ...] = ()
+    """What the reader understood the source to mean, and why, where that was not plain. An audit shows it."""
 
     def __post_init__(self) -> None:
         if not all(self.classes):
@@ -82,6 +90,11 @@ class LabelTable:
 
     def __len__(self) -> int:
         return len(self.images)
+
+    @cached_property
+    def tree(self) -> LabelTree:
+        """The label tree of the classes; false if no class has a parent."""
+        return LabelTree(self.classes, self.parents)
 
     def path(self, row: int) -> Path:
         """Return the file of one image."""
@@ -254,6 +267,14 @@ def not_a_class(name: str, classes: Sequence[str]) -> str:
         near = get_close_matches(name, known, n=3) or get_close_matches(name.casefold().strip(), known, n=3, cutoff=0.5)
     nearest = f" Nearest: {', '.join(map(shown, near))}." if near else ""
     return f"label {shown(name)} is not one of the {len(classes)} classes.{nearest}"
+
+
+def pairs_at(
+    rows: "Sequence[int] | NDArray[np.integer]", columns: "Sequence[int] | NDArray[np.integer]", shape: tuple[int, int]
+) -> Pairs:
+    """Make the matrix that lists some pairs of image and class, each given once."""
+    where = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
+    return csr_array((np.ones(len(where[0]), dtype=np.bool_), where), shape=shape)
 
 
 def _with_columns(pairs: Pairs, columns: NDArray[np.int32], width: int) -> Pairs:

@@ -53,7 +53,7 @@ def prepare(image: Image.Image, preprocess: Preprocess) -> Pixels:
     Returns:
         uint8 (size, size, 3).
     """
-    return np.asarray(_resize(image, _still_box(image, preprocess), preprocess))
+    return np.asarray(_resize(image, seen_box(image.size, preprocess), preprocess))
 
 
 def augment(image: Image.Image, preprocess: Preprocess, augment: Augment, rng: np.random.Generator) -> Pixels:
@@ -68,7 +68,7 @@ def augment(image: Image.Image, preprocess: Preprocess, augment: Augment, rng: n
     Returns:
         uint8 (size, size, 3).
     """
-    box = _still_box(image, preprocess)
+    box = seen_box(image.size, preprocess)
     if augment.crop_scale is not None:
         box = _random_box(image.size, augment.crop_scale, rng)
     square = _resize(image, box, preprocess)
@@ -90,9 +90,12 @@ def _resize(image: Image.Image, box: Box, preprocess: Preprocess) -> Image.Image
     return image.resize(side, _RESAMPLING[preprocess.interpolation], box=box, reducing_gap=_REDUCING_GAP)
 
 
-def _still_box(image: Image.Image, preprocess: Preprocess) -> Box:
-    """Return the part of the picture that fills the square: resizing and then cropping the middle, in one step."""
-    width, height = image.size
+def seen_box(size: tuple[int, int], preprocess: Preprocess) -> Box:
+    """Return the part of a picture of this width and height that fills the square: left, top, right, bottom.
+
+    Resizing to it is resizing and then cropping the middle, in one step.
+    """
+    width, height = size
     if preprocess.fit == "squeeze":
         return 0.0, 0.0, float(width), float(height)
     side = preprocess.crop_share * min(width, height)

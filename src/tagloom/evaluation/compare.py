@@ -1,16 +1,18 @@
-"""Two taggers on the same labelled images: which labels gained, which lost, and how certain that is."""
+"""Taggers on the same labelled images: which labels gained, which lost, and how certain that is."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tagloom.data.table import LabelTable
+from tagloom.data.tree_labels import with_tree
 from tagloom.errors import DataError, ImageError
 from tagloom.evaluation.bootstrap import resampled_differences
-from tagloom.evaluation.evaluate import evaluate
+from tagloom.evaluation.evaluate import evaluate, table_for
 from tagloom.metrics import average_precision
 from tagloom.notebook import both_ends, html_table
 from tagloom.predict.tagger import Tagger
@@ -108,52 +110,62 @@ class Comparison:
         return html_table(f"mAP {_moved(self.total)} on {self.images:,} images", header, both_ends(rows))
 
 
-def compare_taggers(
-    first: Tagger,
-    second: Tagger,
+def compare_taggers(first: Tagger, second: Tagger, table: LabelTable, **options: Any) -> Comparison:
+    """Score two taggers on a table and compare them on the classes they share; options as for `compare_with_first`."""
+    (comparison,) = compare_with_first((first, second), table, **options)
+    return comparison
+
+
+def compare_with_first(
+    taggers: Sequence[Tagger],
     table: LabelTable,
     *,
     ignore_other_labels: bool = False,
     resamples: int = RESAMPLES,
     progress: Progress = no_progress,
-) -> Comparison:
-    """Score two taggers on a table and compare them on the classes they share.
+) -> tuple[Comparison, ...]:
+    """Score taggers on a table, each once, and compare the first with every other one.
+
+    All comparisons are about the same images and classes: those that every tagger can read and knows.
 
     Args:
-        first: The tagger to start from.
-        second: The tagger that may be better.
-        table: Images with labels; each of its classes must be known to both taggers.
+        taggers: The tagger to start from, and those that may be better.
+        table: Images with labels; each of its classes must be known to all taggers.
         ignore_other_labels: Leave out labels of the table that a tagger does not know, instead of refusing them.
         resamples: How often the images are drawn again for the intervals; 0 for no intervals.
-        progress: Called with images done and images to do, over both taggers.
+        progress: Called with images done and images to do, over all taggers.
     """
-    shared = shared_classes(first.classes, second.classes)
-    for which, tagger in (("first", first), ("second", second)):  # check both before scoring either
+    shared = shared_classes(*(tagger.classes for tagger in taggers))
+    for number, tagger in enumerate(taggers):  # check all before scoring any
         try:
-            table.with_classes(tagger.classes, on_extra="drop" if ignore_other_labels else "error")
+            table_for(tagger, table, ignore_other_labels=ignore_other_labels)
         except DataError as error:
-            raise DataError(f"for the {which} tagger, {error}") from error
+            raise DataError(f"for the {ordinal(number)} tagger, {error}") from error
 
     def progress_after(before: int) -> Progress:
-        return lambda done, total: progress(before + done, 2 * total)
+        return lambda done, total: progress(before + done, len(taggers) * total)
 
-    result_a = evaluate(first, table, ignore_other_labels=ignore_other_labels, progress=progress_after(0))
-    result_b = evaluate(second, table, ignore_other_labels=ignore_other_labels, progress=progress_after(len(table)))
-    rows = np.intersect1d(result_a.rows, result_b.rows)
-    common = table.with_classes(shared, on_extra="drop")
-    result = compare_scores(
-        result_a.scores[np.ix_(np.searchsorted(result_a.rows, rows), _columns(shared, first.classes))],
-        result_b.scores[np.ix_(np.searchsorted(result_b.rows, rows), _columns(shared, second.classes))],
-        common.targets(rows),
-        common.known(rows),
-        classes=shared,
-        resamples=resamples,
-    )
-    return replace(
-        result,
-        only_first=_others(first.classes, shared),
-        only_second=_others(second.classes, shared),
-        broken=tuple({error.path: error for error in (*result_a.broken, *result_b.broken)}.values()),
+    results = [
+        evaluate(tagger, table, ignore_other_labels=ignore_other_labels, progress=progress_after(number * len(table)))
+        for number, tagger in enumerate(taggers)
+    ]
+    rows = reduce(np.intersect1d, [result.rows for result in results])
+    scores = [
+        result.scores[np.ix_(np.searchsorted(result.rows, rows), _columns(shared, tagger.classes))]
+        for result, tagger in zip(results, taggers, strict=True)
+    ]
+    parents = {child: parent for tagger in taggers for child, parent in tagger.spec.parents.items()}
+    common = with_tree(table, parents, classes=shared, on_extra="drop")
+    targets, known = common.targets(rows), common.known(rows)
+    broken = tuple({error.path: error for result in results for error in result.broken}.values())
+    return tuple(
+        replace(
+            compare_scores(scores[0], other, targets, known, classes=shared, resamples=resamples),
+            only_first=_others(taggers[0].classes, shared),
+            only_second=_others(tagger.classes, shared),
+            broken=broken,
+        )
+        for other, tagger in zip(scores[1:], taggers[1:], strict=True)
     )
 
 
@@ -223,17 +235,29 @@ def compare_scores(
     )
 
 
-def shared_classes(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
-    """List the classes that two taggers share, in the first one's order. To share none is an error."""
-    wanted = set(second)
-    shared = tuple(name for name in first if name in wanted)
-    if not shared:
-        raise DataError(
-            f"the two taggers share no class, so there is nothing to compare: the first knows "
-            f"{listed(map(repr, first), 3)}; the second knows {listed(map(repr, second), 3)}. "
-            "Name two taggers for the same labels, spelt alike."
-        )
+def shared_classes(first: Sequence[str], *others: Sequence[str]) -> tuple[str, ...]:
+    """List the classes that all taggers share, in the first one's order. To share none is an error."""
+    shared = tuple(first)
+    for number, classes in enumerate(others, start=1):
+        wanted = set(classes)
+        shared = tuple(name for name in shared if name in wanted)
+        if not shared:
+            raise DataError(
+                f"the {ordinal(number)} tagger shares no class with those before it, so there is nothing to compare: "
+                f"the first knows {listed(map(repr, first), 3)}; the {ordinal(number)} knows "
+                f"{listed(map(repr, classes), 3)}. Name taggers for the same labels, spelt alike."
+            )
     return shared
+
+
+def ordinal(number: int) -> str:
+    """Say which tagger it is, counted from 0.
+
+    >>> ordinal(0), ordinal(2), ordinal(11)
+    ('first', 'third', '12th')
+    """
+    words = ("first", "second", "third", "fourth", "fifth")
+    return words[number] if number < len(words) else f"{number + 1}th"
 
 
 def _mean_over_labels(drawn: NDArray[np.float64]) -> NDArray[np.float64]:

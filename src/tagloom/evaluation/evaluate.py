@@ -1,14 +1,16 @@
 """Measuring a tagger on a labelled table."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tagloom.data.absent import columns_without_negatives, presume_negative
 from tagloom.data.reading import check_broken
 from tagloom.data.table import LabelTable
-from tagloom.errors import ImageError
+from tagloom.data.tree_labels import with_tree
+from tagloom.errors import DataError, ImageError
 from tagloom.labels.split import LabelSplit
 from tagloom.metrics import zero_shot_score
 from tagloom.notebook import headline, html_table, metrics_html
@@ -18,13 +20,16 @@ from tagloom.recipe.parts import MAX_BROKEN_SHARE
 from tagloom.scoring.calibration import to_scores
 from tagloom.scoring.measure import measure_scores
 
+ScoredImages: TypeAlias = Literal["all", "with-unseen"]
+"""Which images a split is scored on."""
+
 
 @dataclass(frozen=True)
 class Evaluation:
     """How good a tagger is on a table.
 
     Attributes:
-        metrics: The dict of `tagloom.metrics.score`.
+        metrics: The dict of `tagloom.metrics.score`; for a tagger with a label tree also "levels".
         rows: Rows of the table that could be read, (n,).
         scores: Their scores, (n, N).
         broken: Images that could not be read and are not counted.
@@ -63,7 +68,7 @@ def evaluate(
     tagger: Tagger,
     table: LabelTable,
     *,
-    threshold: float | None = None,
+    threshold: float | NDArray[np.float32] | None = None,
     top_k: int = 3,
     max_broken: float = MAX_BROKEN_SHARE,
     ignore_other_labels: bool = False,
@@ -74,13 +79,13 @@ def evaluate(
     Args:
         tagger: The tagger.
         table: Images with labels; each of its classes must be one of the tagger's.
-        threshold: One threshold for all classes; by default the tagger's own.
+        threshold: One threshold for all classes, or one for each (N,); by default the tagger's own.
         top_k: How many labels per image the `_top…` metrics allow.
         max_broken: The largest share of unreadable images; more are an error.
         ignore_other_labels: Leave out labels of the table that the tagger does not know, instead of refusing them.
         progress: Called with images done and images to do.
     """
-    table = table.with_classes(tagger.classes, on_extra="drop" if ignore_other_labels else "error")
+    table = table_for(tagger, table, ignore_other_labels=ignore_other_labels)
     rows, logits, broken = _run(tagger, table, max_broken, progress)
     metrics, calibration = measure_scores(
         logits,
@@ -91,6 +96,7 @@ def evaluate(
         task=tagger.spec.task,
         activation=tagger.spec.activation,
         calibration=tagger.spec.calibration,
+        tree=tagger.spec.tree,
     )
     return Evaluation(metrics, rows, tagger.to_scores(logits), broken, calibration, tagger.classes)
 
@@ -100,6 +106,7 @@ def evaluate_split(
     table: LabelTable,
     split: LabelSplit,
     *,
+    score_images: ScoredImages = "all",
     max_broken: float = MAX_BROKEN_SHARE,
     progress: Progress = no_progress,
 ) -> Evaluation:
@@ -110,6 +117,8 @@ def evaluate_split(
         table: Images with labels. A label of the split that the table lacks is absent from all images, or unknown if
             the table lists only known pairs. Labels that are not in the split are left out.
         split: Which labels are seen and which are unseen.
+        score_images: "all", or only those "with-unseen" labels, as ML-Decoder's released code scores NUS-WIDE.
+            Their figures are higher: an image without an unseen label can only lower precision.
         max_broken: The largest share of unreadable images; more are an error.
         progress: Called with images done and images to do.
 
@@ -122,11 +131,31 @@ def evaluate_split(
     scorer = tagger if set(labels) <= set(tagger.classes) else tagger.with_labels(labels)
     columns = [scorer.classes.index(label) for label in labels]
     table = table.with_classes(labels, on_missing=table.unlisted, on_extra="drop")
+    if score_images == "with-unseen":
+        table = _with_unseen(table, len(split.seen))
     rows, logits, broken = _run(scorer, table, max_broken, progress)
     ranked = to_scores(logits, scorer.spec.activation)[:, columns]
     unseen = range(len(split.seen), len(labels))
     metrics = zero_shot_score(ranked, table.targets(rows), unseen, table.known(rows))
     return Evaluation(metrics, rows, scorer.to_scores(logits)[:, columns], broken, classes=labels)
+
+
+def _with_unseen(table: LabelTable, first: int) -> LabelTable:
+    """Keep the images that have a label among those from column `first` on."""
+    rows = np.flatnonzero(np.asarray(table.positive[:, first:].sum(axis=1)).ravel())
+    if not len(rows):
+        raise DataError(f"{table.source}: no image has an unseen label, so there is nothing to score.")
+    return table.select(rows)
+
+
+def table_for(tagger: Tagger, table: LabelTable, *, ignore_other_labels: bool = False) -> LabelTable:
+    """Give a table the tagger's classes, in their order, and complete it by the tagger's label tree.
+
+    Unknown pairs of classes without any known negative count as negatives: such a class would be perfect otherwise.
+    """
+    on_extra: Literal["error", "drop"] = "drop" if ignore_other_labels else "error"
+    complete = with_tree(table, tagger.spec.parents, classes=tagger.classes, on_extra=on_extra)
+    return presume_negative(complete, columns_without_negatives(complete))
 
 
 def trained_labels(tagger: Tagger) -> set[str]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tagloom.data.table import LabelTable
 from tagloom.errors import ImageError
-from tagloom.evaluation.evaluate import evaluate
+from tagloom.evaluation.evaluate import evaluate, table_for
 from tagloom.metrics import average_precision
 from tagloom.predict.tagger import Tag, Tagger
 from tagloom.progress import Progress, no_progress
@@ -41,9 +41,10 @@ class HardReport:
         truth: The true labels of each row.
         tags: The tags of each instance.
         instances: The hardest images, hardest first.
-        classes: All classes that have positives, hardest first.
+        classes: All classes that have positives, hardest first, or by mean α.
         broken: Images that could not be read and are not counted.
         alpha: How much of its intermediate stages a layover tagger mixes in, for each row; None for other taggers.
+        by_alpha: Whether classes are ordered by their mean α, largest first.
     """
 
     paths: list[Path]
@@ -53,10 +54,15 @@ class HardReport:
     classes: list["HardClass"]
     broken: list[ImageError]
     alpha: NDArray[np.float32] | None = None
+    by_alpha: bool = False
 
-    def with_alpha(self, alpha: NDArray[np.float32]) -> "HardReport":
-        """Add α (rows,)."""
-        return replace(self, alpha=alpha)
+    def with_alpha(self, alpha: NDArray[np.float32], order: bool = False) -> "HardReport":
+        """Add α (rows,), and order the classes by it if wanted (layover, Table 3)."""
+        report = replace(self, alpha=alpha)
+        if not order:
+            return report
+        ordered = sorted(self.classes, key=lambda entry: -report.class_alpha(entry.label))
+        return replace(report, classes=ordered, by_alpha=True)
 
     def class_alpha(self, label: str) -> float:
         """Average α over the positive images of a class; only for a report that has α."""
@@ -111,7 +117,7 @@ def find_hard(
         progress: Called with images done and images to do.
     """
     result = evaluate(tagger, table, ignore_other_labels=ignore_other_labels, progress=progress)
-    table = table.with_classes(tagger.classes, on_extra="drop" if ignore_other_labels else "error").select(result.rows)
+    table = table_for(tagger, table, ignore_other_labels=ignore_other_labels).select(result.rows)
     rows = np.arange(len(table))
     targets = table.targets(rows)
     instances = hard_instances(result.scores, targets, tagger.classes, count)

@@ -41,7 +41,7 @@ def affinity(labels: Any, kind: Kind = "co", tau: float = 3.0) -> NDArray[np.flo
     [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     check_choice("label graph", kind, KINDS)
-    near: NDArray[np.float32] = _co_occurrence(labels, tau).toarray()
+    near: NDArray[np.float32] = _co_occurrence(_counts(labels), tau).toarray()
     return near if kind == "co" else np.subtract(1, near, out=near)
 
 
@@ -60,8 +60,23 @@ def partition(labels: Any, k: int = 5, kind: Kind = "co", tau: float = 3.0, seed
     Returns:
         The columns of each part, sorted; parts are in the order of their first class. No part is empty.
     """
+    return partition_counts(_counts(labels), k, kind, tau, seed)
+
+
+def partition_counts(counts: Any, k: int = 5, kind: Kind = "co", tau: float = 3.0, seed: int = 0) -> list[list[int]]:
+    """Split labels as `partition` does, from how often each two of them occur together.
+
+    Args:
+        counts: (N, N), dense or sparse: the images that have both labels; on the diagonal, those that have the label.
+        k: Number of parts, at most N.
+        kind: Which graph.
+        tau: See `affinity`.
+        seed: The same seed gives the same parts.
+    """
+    from scipy.sparse import csr_array
+
     check_choice("label graph", kind, KINDS)
-    count = int(np.shape(labels)[1])
+    count = int(np.shape(counts)[1])
     _check_k(count, k)
     if k in (1, count):
         return [list(range(count))] if k == 1 else [[label] for label in range(count)]
@@ -69,20 +84,40 @@ def partition(labels: Any, k: int = 5, kind: Kind = "co", tau: float = 3.0, seed
         from sklearn.cluster import KMeans
     except ImportError as error:
         raise MissingExtraError("Splitting a label graph", "train") from error
-    points = _embed(_co_occurrence(labels, tau), k, kind, seed)
+    points = _embed(_co_occurrence(csr_array(counts, dtype=np.float32), tau), k, kind, seed)
     found = KMeans(k, n_init=_STARTS, random_state=seed).fit_predict(points)
     return _in_order([np.flatnonzero(found == number) for number in range(k)])
 
 
-def random_partition(count: int, k: int = 5, seed: int = 0) -> list[list[int]]:
-    """Split labels at random into k parts whose sizes differ by at most one: the control for `partition`.
+def random_partition(
+    count: int, k: int = 5, seed: int = 0, sizes: Literal["even", "random"] = "even"
+) -> list[list[int]]:
+    """Split labels at random into k parts: the control for `partition`.
+
+    Args:
+        count: Number of labels, N.
+        k: Number of parts, at most N.
+        seed: The same seed gives the same parts.
+        sizes: "even" for sizes that differ by at most one; "random" to cut the shuffled labels at k - 1 different
+            places, each set of places as likely as any other.
+
+    Returns:
+        The columns of each part, as `partition` gives them.
 
     >>> sorted(len(part) for part in random_partition(8, k=3))
     [2, 3, 3]
+    >>> sorted(len(part) for part in random_partition(8, k=3, sizes="random"))
+    [2, 2, 4]
     """
     _check_k(count, k)
-    order = np.random.default_rng(seed).permutation(count)
-    return _in_order([np.sort(part) for part in np.array_split(order, k)])
+    check_choice("sizes of random parts", sizes, ("even", "random"))
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(count)
+    if sizes == "even":
+        parts = np.array_split(order, k)
+    else:
+        parts = np.split(order, np.sort(rng.choice(np.arange(1, count), k - 1, replace=False)))
+    return _in_order([np.sort(part) for part in parts])
 
 
 def nearness(near: NDArray[np.floating], parts: Sequence[Sequence[int]]) -> NDArray[np.float64]:
@@ -108,13 +143,20 @@ def nearness(near: NDArray[np.floating], parts: Sequence[Sequence[int]]) -> NDAr
     return mean
 
 
-def _co_occurrence(labels: Any, tau: float) -> "csr_array[Any, tuple[int, int]]":
+def _counts(labels: Any) -> "csr_array[Any, tuple[int, int]]":
+    """Count the images that have each two labels, (N, N), sparse."""
+    from scipy.sparse import csr_array
+
+    matrix = csr_array(labels, dtype=np.float32)
+    return csr_array(matrix.T @ matrix)
+
+
+def _co_occurrence(counts: "csr_array[Any, tuple[int, int]]", tau: float) -> "csr_array[Any, tuple[int, int]]":
     """P⁺ of `affinity`, (N, N), sparse."""
     from scipy.sparse import csr_array
 
     check_positive("tau", tau)
-    matrix = csr_array(labels, dtype=np.float32)
-    share = csr_array(matrix.T @ matrix)
+    share = counts.copy()
     images = np.maximum(share.diagonal(), 1)
     share.data /= np.repeat(images, np.diff(share.indptr))
     np.power(share.data, 1 / tau, out=share.data)

@@ -5,7 +5,7 @@ from typing import Any, cast
 from torch import Tensor, nn
 
 from tagloom.errors import TaggerError
-from tagloom.models.backbone import feature_maps, stage_channels
+from tagloom.models.feature_maps import feature_maps, stage_channels
 from tagloom.models.heads import Head, create_head
 
 

@@ -1,9 +1,8 @@
 """Any timm model as a backbone: one form of features, its own normalisation, freezing that lasts."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import timm
 import torch
@@ -11,7 +10,14 @@ from torch import Tensor, nn
 
 from tagloom.errors import TaggerError, unknown_name
 from tagloom.hub import HUB_PREFIX, split_hub_name
+from tagloom.models.feature_maps import feature_maps, stage_channels
+from tagloom.models.tail import Cut, cut_after, run_prefix, run_tail
 from tagloom.models.weights import BUNDLED_BACKBONE, load_bundled, load_file
+
+Statistics = Literal["frozen", "trained"]
+
+# The families of networks whose depths a recipe may choose, and what timm calls them there.
+DEPTH_OPTIONS = {"tresnet": "layers", "resnet": "layers", "convnext": "depths"}
 
 
 class Backbone(nn.Module):
@@ -23,7 +29,9 @@ class Backbone(nn.Module):
     Attributes:
         out_channels: Channels C of the feature map.
         stage_channels: Channels of each intermediate stage, in the network's order; stage 1 is the first.
-        frozen: While true, the network gets no gradient and stays in eval mode through `.train()`.
+        frozen: While true, the network gets no gradient and stays in eval mode through `.train()`, apart from a tail.
+        cut: Where the tail begins that is trained although the rest is frozen; None for no tail.
+        statistics: Whether the running statistics of the tail's batch norms are trained too.
     """
 
     mean: Tensor
@@ -36,6 +44,8 @@ class Backbone(nn.Module):
         self.out_channels: int = net.num_features  # type: ignore[assignment]
         self.stage_channels = stage_channels(net)
         self.frozen = False
+        self.cut: Cut | None = None
+        self.statistics: Statistics = "trained"
         # Pixel values run from 0 to 255, so the constants do too.
         self.register_buffer("mean", torch.tensor(mean).view(1, 3, 1, 1) * 255)
         self.register_buffer("deviation", torch.tensor(deviation).view(1, 3, 1, 1) * 255)
@@ -61,76 +71,76 @@ class Backbone(nn.Module):
         Returns:
             The last map (B, C, h, w), and a map (B, C_s, h_s, w_s) for each wanted stage.
         """
+        self._check_stages(stages)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and (not self.frozen or self.cut is not None)):
+            return feature_maps(self.net, self._normalised(pixels), stages)
+
+    def forward_prefix(self, pixels: Tensor) -> Tensor:
+        """Run the frozen part below a tail: pixels (B, 3, H, W) to (B, …) in the network's own layout."""
+        with torch.no_grad():
+            return run_prefix(self.net, self._tail_cut(), self._normalised(pixels))
+
+    def forward_tail(self, kept: Tensor, stages: Sequence[int]) -> tuple[Tensor, list[Tensor]]:
+        """Run the tail on what `forward_prefix` gave; gives what `forward_stages` gives."""
+        return run_tail(self.net, self._tail_cut(), kept, stages)
+
+    def frozen_tensors(self) -> dict[str, Tensor]:
+        """Give what cached features depend on: all tensors, or with a tail those below it."""
+        everything = self.state_dict()
+        if self.cut is None:
+            return everything
+        below = {f"net.{name}" for name in self.cut.prefix_tensors(self.net)}
+        return {name: value for name, value in everything.items() if name in below or not name.startswith("net.")}
+
+    def freeze(self, frozen: bool = True) -> "Backbone":
+        """Stop the training of the network, or allow it again; a frozen one stays in eval mode."""
+        self.frozen, self.cut = frozen, None
+        self.net.requires_grad_(not frozen)
+        return self.train(self.training)
+
+    def train_from(
+        self, where: int | str, *, size: int, stages: Sequence[int] = (), statistics: Statistics = "frozen"
+    ) -> "Backbone":
+        """Freeze the network up to a stage, that included, and allow the training of the tail that follows.
+
+        Args:
+            where: A stage by number, 1 the earliest, or a module of the network by name.
+            size: Side of the pictures.
+            stages: The stages that the head reads.
+            statistics: Whether the running statistics of the tail's batch norms stay or are trained.
+        """
+        self._check_stages(stages)
+        self.freeze()
+        self.cut, self.statistics = cut_after(self.net, where, size, stages), statistics
+        for parameter in self.cut.tail_parameters(self.net):
+            parameter.requires_grad_(True)
+        return self.train(self.training)
+
+    def train(self, mode: bool = True) -> "Backbone":
+        """Set training mode, except for what is frozen: its running statistics must not change."""
+        super().train(mode)
+        if self.frozen:
+            self.net.train(False)
+        if self.cut is not None:
+            for name in self.cut.after:
+                for module in self.net.get_submodule(name).modules():
+                    fixed = self.statistics == "frozen" and isinstance(module, nn.modules.batchnorm._BatchNorm)
+                    module.training = mode and not fixed
+        return self
+
+    def _tail_cut(self) -> Cut:
+        if self.cut is None:
+            raise TaggerError(f"backbone '{self.name}' has no trained tail: call train_from first.")
+        return self.cut
+
+    def _normalised(self, pixels: Tensor) -> Tensor:
+        return (pixels.to(self.mean.dtype) - self.mean) / self.deviation
+
+    def _check_stages(self, stages: Sequence[int]) -> None:
         if not all(1 <= stage <= len(self.stage_channels) for stage in stages):
             raise TaggerError(
                 f"backbone '{self.name}' has the stages 1 to {len(self.stage_channels)}, not {list(stages)}."
             )
-        images = (pixels.to(self.mean.dtype) - self.mean) / self.deviation
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
-            return feature_maps(self.net, images, stages)
-
-    def freeze(self, frozen: bool = True) -> "Backbone":
-        """Stop the training of the network, or allow it again; a frozen one stays in eval mode."""
-        self.frozen = frozen
-        self.net.requires_grad_(not frozen)
-        return self.train(self.training)
-
-    def train(self, mode: bool = True) -> "Backbone":
-        """Set training mode, except for a frozen network: its running statistics must not change."""
-        super().train(mode)
-        if self.frozen:
-            self.net.train(False)
-        return self
-
-
-def stage_channels(net: nn.Module) -> list[int]:
-    """List the channels of each intermediate stage of a timm model, in order; none if it does not name them."""
-    info: Any = getattr(net, "feature_info", None)
-    return [row["num_chs"] for row in getattr(info, "info", info) or []]
-
-
-def feature_maps(net: nn.Module, images: Tensor, stages: Sequence[int] = ()) -> tuple[Tensor, list[Tensor]]:
-    """Run any timm model up to its last feature map; give it and the wanted intermediate ones.
-
-    Args:
-        net: A timm model; its classifier is not used.
-        images: (B, 3, H, W), normalised for the model.
-        stages: Intermediate stages by number, 1 the earliest.
-
-    Returns:
-        The last map (B, C, h, w), and a map (B, C_s, h_s, w_s) for each wanted stage.
-    """
-    if not stages:
-        return _as_map(net, net.forward_features(images), images), []  # type: ignore[operator]
-    last, maps = net.forward_intermediates(  # type: ignore[operator]
-        images, indices=[stage - 1 for stage in stages], output_fmt="NCHW"
-    )
-    return _as_map(net, last, images), list(maps)
-
-
-def _as_map(net: nn.Module, features: Tensor, images: Tensor) -> Tensor:
-    """Give (B, C, h, w), whatever layout the network uses."""
-    channels: int = net.num_features  # type: ignore[assignment]
-    if features.ndim == 4:
-        if features.shape[1] != channels and features.shape[-1] == channels:
-            return features.permute(0, 3, 1, 2)  # Swin and similar networks give (B, h, w, C)
-        return features
-    if features.ndim == 3:
-        # A few older networks have a class token and do not say so.
-        tokens = features[:, getattr(net, "num_prefix_tokens", int(hasattr(net, "cls_token"))) :]
-        height, width = _grid(tokens.shape[1], images.shape[-2] / images.shape[-1])
-        return tokens.transpose(1, 2).reshape(-1, channels, height, width)
-    raise TaggerError(
-        f"a {type(net).__name__} gives features of {features.ndim} dimensions, from which no map can be made."
-    )
-
-
-def _grid(tokens: int, aspect: float) -> tuple[int, int]:
-    """Give the rows and columns of patch tokens for a picture with height / width = aspect."""
-    height = round(math.sqrt(tokens * aspect))
-    if height == 0 or tokens % height or round(height / aspect) != tokens // height:
-        raise TaggerError(f"{tokens} patch tokens form no grid at aspect {aspect:.2f}; use a square image size.")
-    return height, tokens // height
 
 
 def create_backbone(
@@ -140,6 +150,8 @@ def create_backbone(
     size: int | None = None,
     frozen: bool = False,
     drop_path: float = 0.0,
+    normalise: bool = True,
+    depths: Sequence[int] = (),
 ) -> Backbone:
     """Make a backbone from any timm model.
 
@@ -151,6 +163,8 @@ def create_backbone(
         size: Image side in pixels, for networks that are built for one size (ViT, Swin).
         frozen: Whether the weights of the network stay fixed.
         drop_path: Stochastic depth, for networks that have it: the chance that training skips the last block.
+        normalise: Whether pixels are normalised with the mean and deviation of the weights, or left at 0 to 1.
+        depths: Blocks of each stage, for networks of `DEPTH_OPTIONS`; by default the network's own.
 
     >>> create_backbone(weights="none").out_channels
     1280
@@ -171,6 +185,8 @@ def create_backbone(
         options["img_size"] = size
     if drop_path > 0:
         options["drop_path_rate"] = drop_path
+    if depths:
+        options[_depth_option(name)] = list(depths)
     try:
         from_hub = weights == "hub" or weights.startswith(HUB_PREFIX)
         net = _from_hub(name, options) if from_hub else timm.create_model(name, pretrained=False, **options)
@@ -183,8 +199,20 @@ def create_backbone(
     elif weights != "none" and not from_hub:
         load_file(net, Path(weights))
     origin: Any = net.pretrained_cfg
-    backbone = Backbone(net, name, origin["mean"], origin["std"])
+    mean, deviation = (origin["mean"], origin["std"]) if normalise else ((0.0,) * 3, (1.0,) * 3)
+    backbone = Backbone(net, name, mean, deviation)
     return backbone.to(memory_format=torch.channels_last).freeze(frozen)
+
+
+def _depth_option(name: str) -> str:
+    """Give timm's name for the depths of a network's stages."""
+    family = timm.model_entrypoint(name.split(".")[0]).__module__.rpartition(".")[2]
+    if family not in DEPTH_OPTIONS:
+        raise TaggerError(
+            f"backbone '{name}' has depths of its own: leave backbone.depths out, or use a network of the families "
+            f"{', '.join(DEPTH_OPTIONS)}."
+        )
+    return DEPTH_OPTIONS[family]
 
 
 def _from_hub(name: str, options: dict[str, Any]) -> nn.Module:

@@ -34,7 +34,15 @@ def start_from(
             f"{network.backbone.name}. Set backbone.name={spec.backbone}."
         )
     trained = load_network(folder, spec)
-    network.backbone.load_state_dict(trained.backbone.state_dict())
+    ours, theirs = network.backbone.state_dict(), trained.backbone.state_dict()
+    if set(ours) != set(theirs):
+        raise TaggerError(
+            f"{folder}: training cannot start from it: its backbone has other depths. Set "
+            f"backbone.depths={list(spec.backbone_depths)}."
+        )
+    if not ours["mean"].any():  # a recipe that asks for plain pixels gets them
+        theirs |= {name: ours[name] for name in ("mean", "deviation")}
+    network.backbone.load_state_dict(theirs)
     same = (tuple(spec.classes), spec.head, spec.head_options) == (tuple(classes), head, head_options)
     if same and _same_words(network.head, trained.head):
         network.head.load_state_dict(trained.head.state_dict())

@@ -59,11 +59,17 @@ class LabelScorer:
 
     def for_own_classes(self) -> PictureNetwork:
         """Give a network that scores the tagger's own classes."""
-        return with_queries(self.network, [own_queries(self.own.vectors, self.form)])
+        return with_queries(self.network, self.queries())
 
     def for_labels(self, labels: Sequence[str]) -> PictureNetwork:
         """Give a network that scores any labels."""
-        return with_queries(self.network, queries_for(self.vectors_of(labels), self.form))
+        return with_queries(self.network, self.queries(labels))
+
+    def queries(self, labels: Sequence[str] | None = None) -> list[WordQueries]:
+        """Lay out the words of any labels, or of the tagger's own classes, as the queries of its network."""
+        if labels is None:
+            return [own_queries(self.own.vectors, self.form)]
+        return queries_for(self.vectors_of(labels), self.form)
 
     def vectors_of(self, labels: Sequence[str]) -> NDArray[np.float32]:
         """Give vectors (n, d_w): the tagger's own for its classes, the source's for other labels."""

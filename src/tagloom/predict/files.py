@@ -1,32 +1,38 @@
-"""Tagging many files: finding the images, and writing their tags as they come."""
+"""Tagging many images: telling the tagger and the images apart, and writing tags and scores as they come."""
 
-import csv
 import hashlib
-import json
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
-from tagloom.data.images import IMAGE_SUFFIXES, find_images
+import numpy as np
+from numpy.typing import NDArray
+
+from tagloom.data.images import IMAGE_SUFFIXES
+from tagloom.data.reading import Source
 from tagloom.errors import DataError, ImageError
-from tagloom.files import is_file, is_folder, whole_file
+from tagloom.files import is_file, is_folder
 from tagloom.hub import HUB_PREFIX
+from tagloom.predict.inputs import Found, Shard, count_inputs, find_inputs, is_pattern
 from tagloom.predict.journal import Journal
-from tagloom.predict.tagger import Tag, Tagger
+from tagloom.predict.score_files import Scores, write_scores
+from tagloom.predict.tag_files import check_no_folder, check_tag_file, need_pyarrow, write_rows, writing
+from tagloom.predict.tagger import Tagger
+from tagloom.scoring.tags import Tag, TagRule
 from tagloom.tagger.spec import RUN_FILE, SPEC_FILE
 
-BATCH_SIZE = 32
 KEPT = "What is done is kept: make room, and continue with the same command and --resume."
 
 
 def split_arguments(arguments: Sequence[str]) -> tuple[str | None, list[Path]]:
-    """Split the arguments of `predict` into the tagger, None if there is none, and the images.
+    """Split the arguments of `predict` into the tagger, None if there is none, and the places of the images.
 
     Only the first argument can be a tagger: "hf-hub:owner/name", a folder with a tagger.json or a run that was
     started, or something that does not exist and has no image suffix: most likely a misspelt tagger. All others are
-    image files and folders.
+    what `find_inputs` takes.
     """
     first, rest = arguments[0], arguments[1:]
     for argument in rest:
@@ -36,7 +42,12 @@ def split_arguments(arguments: Sequence[str]) -> tuple[str | None, list[Path]]:
         if not rest:
             raise DataError(f"{first}: is a tagger; name the images to tag after it: tagloom predict {first} a.jpg")
         return first, [Path(argument) for argument in rest]
-    if is_file(Path(first)) or is_folder(Path(first)) or Path(first).suffix.lower() in IMAGE_SUFFIXES:
+    if (
+        is_file(Path(first))
+        or is_folder(Path(first))
+        or is_pattern(Path(first))
+        or Path(first).suffix.lower() in IMAGE_SUFFIXES
+    ):
         return None, [Path(argument) for argument in arguments]
     if not rest:
         raise DataError(f"{first}: no such image, folder of images, or tagger folder.")
@@ -44,17 +55,8 @@ def split_arguments(arguments: Sequence[str]) -> tuple[str | None, list[Path]]:
 
 
 def collect_images(paths: Sequence[Path]) -> list[Path]:
-    """List image files, and the images in folders and their subfolders."""
-    found: list[Path] = []
-    for path in paths:
-        if is_folder(path):
-            inside = find_images(path)
-            if not inside:
-                raise DataError(f"{path}: no image in this folder or its subfolders.")
-            found.extend(inside)
-        else:
-            found.append(path)
-    return list(dict.fromkeys(found))
+    """List image files, and the images in folders and their subfolders, for work that needs files."""
+    return [image.place for image in find_inputs(paths) if not image.inside]
 
 
 def read_labels(given: str) -> list[str]:
@@ -77,12 +79,17 @@ def read_labels(given: str) -> list[str]:
     return split_labels(given, ",")
 
 
-def tag_files(
-    tagger: Tagger, paths: Sequence[Path], *, threshold: float | None = None, top_k: int | None = None
-) -> Iterator[tuple[Path, list[Tag] | ImageError]]:
-    """Give the tags of each file, or its error, in order."""
-    for index, result in tagger.stream(paths, BATCH_SIZE):
-        yield paths[index], result if isinstance(result, ImageError) else tagger.tags(result, threshold, top_k)
+def score_images(tagger: Tagger, images: Iterable[Found]) -> Iterator[tuple[Found, NDArray[np.float32] | ImageError]]:
+    """Give the scores (N,) of each image, or its error, in order. Images are read as they are needed."""
+    waiting: deque[Found] = deque()
+
+    def sources() -> Iterator[Source | ImageError]:
+        for image in images:
+            waiting.append(image)
+            yield image.read()
+
+    for _, result in tagger.stream(sources()):
+        yield waiting.popleft(), result
 
 
 class Tagged(NamedTuple):
@@ -92,63 +99,118 @@ class Tagged(NamedTuple):
     failed: int
 
 
-def tag_to_file(
-    tagger: Tagger,
-    paths: Sequence[Path],
-    out: Path,
-    *,
-    threshold: float | None = None,
-    top_k: int | None = None,
-    resume: bool = False,
-    on_error: Callable[[ImageError], None] = lambda error: None,
-    on_image: Callable[[int, int], None] = lambda done, total: None,
-) -> Tagged:
-    """Tag files and write their tags as `write_tags` does. What is done when it is stopped is kept in a journal.
+@dataclass(frozen=True)
+class Job:
+    """Images to tag, and the files to write about them.
 
-    Args:
+    Attributes:
         tagger: The tagger.
-        paths: The image files.
-        out: The .csv or .jsonl file.
-        threshold: See `Tagger.predict`.
-        top_k: See `Tagger.predict`.
-        resume: Continue the journal of a run that was stopped, if there is one. The file is then the same, byte for
-            byte, as that of a run that was not stopped.
-        on_error: Called with each image that cannot be read.
-        on_image: Called after each image with images done and images to do. It may raise to stop.
-
-    Raises:
-        DataError: If there is a journal and `resume` is not set, or if it was begun with other images or options.
+        places: Where the images are; see `find_inputs`.
+        out: The file of tags: .csv, .jsonl or .parquet; None for none.
+        scores: The .parquet file of all scores; None for none.
+        rule: Which classes become tags; None for the tagger's own choice.
+        shard: Which part of the images is tagged; None for all.
     """
-    _check_name(out)
-    naming = Naming(out.parent)
-    names = [naming.name(path) for path in paths]
-    identity = hashlib.blake2b(repr(tagger.spec).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
-    asked = {"tagger": f"{identity} in {tagger.engine}", "threshold": threshold, "top_k": top_k}
-    with _writing(out, KEPT), Journal(out, asked, names, resume=resume, chunk=BATCH_SIZE) as journal:
-        on_image(journal.done, len(paths))
-        for _, tags in tag_files(tagger, paths[journal.done :], threshold=threshold, top_k=top_k):
-            if isinstance(tags, ImageError):
-                on_error(tags)
-            journal.add(None if isinstance(tags, ImageError) else tags)
-            on_image(journal.done, len(paths))
-        _write(((entry.image, entry.tags) for entry in journal.entries() if entry.tags is not None), out)
-        journal.delete()
-        return Tagged(journal.done - journal.failed, journal.failed)
 
+    tagger: Tagger
+    places: Sequence[Path]
+    out: Path | None = None
+    scores: Path | None = None
+    rule: TagRule | None = None
+    shard: Shard | None = None
 
-def write_tags(rows: Iterable[tuple[Path, list[Tag]]], path: Path) -> int:
-    """Write tags to a .csv or .jsonl file, whole or not at all.
+    def count(self) -> int:
+        """Count the images, by finding them once."""
+        return count_inputs(self.places, self.shard)
 
-    A CSV has the columns image, labels and scores; values are joined by `|`, as `load_table` reads them. Paths are
-    relative to the folder of the file. `path_field` and `join_labels` say how odd names are written.
+    def tags(self) -> Iterator[tuple[Found, list[Tag] | ImageError]]:
+        """Give the tags of each image, or its error, in order."""
+        rule = self.rule or self.tagger.rule()
+        for image, row in score_images(self.tagger, find_inputs(self.places, self.shard)):
+            yield image, row if isinstance(row, ImageError) else rule.tags(row)
 
-    Returns:
-        The number of images written.
-    """
-    _check_name(path)
-    naming = Naming(path.parent)
-    with _writing(path, "Name another --out."):
-        return _write(((naming.name(image), tags) for image, tags in rows), path)
+    def run(
+        self,
+        *,
+        resume: bool = False,
+        on_error: Callable[[ImageError], None] = lambda error: None,
+        on_image: Callable[[int], None] = lambda done: None,
+    ) -> Tagged:
+        """Tag the images and write the files, each whole or not at all. What is done when it is stopped is kept.
+
+        Args:
+            resume: Continue the journal of a run that was stopped, if there is one. The files are then the same as
+                those of a run that was not stopped; .csv and .jsonl byte for byte.
+            on_error: Called with each image that cannot be read.
+            on_image: Called with the number of images done, first and after each image. It may raise to stop.
+
+        Raises:
+            DataError: If there is a journal and `resume` is not set, or if it was begun with other images or options.
+        """
+        main = self._check()
+        rule = self.rule or self.tagger.rule()
+        images = find_inputs(self.places, self.shard)
+        naming = Naming(main.parent)
+        classes = len(self.tagger.classes) if self.scores else 0
+        with (
+            writing(main, KEPT),
+            Journal(
+                main,
+                self._asked(rule),
+                map(naming.name, images),
+                resume=resume,
+                chunk=self.tagger.pictures_at_once,
+                classes=classes,
+            ) as journal,
+        ):
+            on_image(journal.done)
+            for image, row in score_images(self.tagger, images):
+                if isinstance(row, ImageError):
+                    on_error(row)
+                    journal.add(naming.name(image), None)
+                else:
+                    journal.add(naming.name(image), rule.tags(row), row if classes else None)
+                on_image(journal.done)
+            self._write(journal, main)
+            journal.delete()
+            return Tagged(journal.done - journal.failed, journal.failed)
+
+    def _check(self) -> Path:
+        """Refuse files that could not be written, and give the one next to which the journal stands."""
+        main = self.out or self.scores
+        if main is None:
+            raise DataError("there is nothing to write: name a file of tags or of scores.")
+        if self.out:
+            check_tag_file(self.out)
+        if self.scores:
+            if self.scores.suffix != ".parquet" or self.scores == self.out:
+                raise DataError(f"{self.scores}: scores are written as .parquet, to a file of their own.")
+            check_no_folder(self.scores)
+            need_pyarrow("writing scores")
+        return main
+
+    def _asked(self, rule: TagRule) -> dict[str, object]:
+        """Give all that decides on tags and scores, for the journal."""
+        identity = hashlib.blake2b(repr(self.tagger.spec).encode("utf-8", "backslashreplace"), digest_size=16)
+        limits = None if rule.limits is None else hashlib.blake2b(rule.limits.tobytes(), digest_size=8).hexdigest()
+        return {
+            "tagger": f"{identity.hexdigest()} in {self.tagger.engine}",
+            "threshold": limits,
+            "top_k": rule.most,
+            "scores": self.scores is not None,
+            "shard": None if self.shard is None else str(self.shard),
+        }
+
+    def _write(self, journal: Journal, main: Path) -> None:
+        entries = (entry for entry in journal.entries() if entry.tags is not None)
+        if self.out:
+            write_rows(((entry.image, entry.tags or []) for entry in entries), self.out)
+            entries = (entry for entry in journal.entries() if entry.tags is not None)
+        if self.scores:
+            with writing(self.scores, KEPT):
+                rename = Renaming(main.parent, self.scores.parent)
+                rows = (Scores(rename(entry.image), entry.scores) for entry in entries if entry.scores is not None)
+                write_scores(rows, self.tagger.spec, self.scores)
 
 
 class Naming:
@@ -164,11 +226,16 @@ class Naming:
         self._real = folder.resolve()
         self._folders = (folder.absolute(), self._real)
 
-    def name(self, image: Path) -> str:
-        """Give the path of an image as the file of tags writes it."""
+    def name(self, image: Found) -> str:
+        """Give the name of an image as the file of tags writes it; inside another file, that file comes first."""
+        place = self.path(image.place)
+        return f"{place}/{image.inside}" if image.inside else place
+
+    def path(self, path: Path) -> str:
+        """Give a path as the file of tags writes it."""
         # Only the real folder above "link/.." is known to the system, so such a path has to be resolved.
-        above = image.parent.resolve() if ".." in image.parts else image.parent.absolute()
-        target = above / image.name
+        above = path.parent.resolve() if ".." in path.parts else path.parent.absolute()
+        target = above / path.name
         for folder in self._folders:
             if target.is_relative_to(folder):
                 return target.relative_to(folder).as_posix()
@@ -178,57 +245,18 @@ class Naming:
             return target.as_posix()
 
 
+class Renaming:
+    """Turns names from a file in one folder into those that a file in another folder writes."""
+
+    def __init__(self, source: Path, target: Path) -> None:
+        self._source = source
+        self._naming = None if source.resolve() == target.resolve() else Naming(target)
+
+    def __call__(self, name: str) -> str:
+        """Give the new name."""
+        return name if self._naming is None else self._naming.path(self._source / name)
+
+
 def _is_tagger(argument: str) -> bool:
     """Check for a tagger, or for a run that was started and will be one."""
     return argument.startswith(HUB_PREFIX) or any(is_file(Path(argument) / name) for name in (SPEC_FILE, RUN_FILE))
-
-
-def _check_name(path: Path) -> None:
-    if path.suffix not in (".csv", ".jsonl"):
-        raise DataError(f"{path}: tags are written as .csv or .jsonl; use one of these suffixes.")
-    if path.is_dir():
-        raise DataError(f"{path}: is a folder. Name a file.")
-
-
-@contextmanager
-def _writing(path: Path, advice: str) -> Iterator[None]:
-    """Make the folder of a file, and turn what the system says about it into a message."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error}). Name another --out.") from error
-    try:
-        yield
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error}). {advice}") from error
-
-
-def _write(rows: Iterable[tuple[str, list[Tag]]], path: Path) -> int:
-    write = _write_csv if path.suffix == ".csv" else _write_json_lines
-    # No text file holds the surrogates that stand for bytes of a file name. As a JSON escape they are read back.
-    safely = "backslashreplace"
-    with whole_file(path) as partial, partial.open("w", newline="", encoding="utf-8", errors=safely) as file:
-        return write(rows, file)
-
-
-def _write_csv(rows: Iterable[tuple[str, list[Tag]]], file: IO[str]) -> int:
-    from tagloom.data.parsing.fields import join_labels
-    from tagloom.data.parsing.image_paths import path_field
-
-    writer = csv.writer(file)
-    writer.writerow(["image", "labels", "scores"])
-    count = 0
-    for image, tags in rows:
-        labels, scores = join_labels([tag.label for tag in tags]), "|".join(f"{tag.score:.4f}" for tag in tags)
-        writer.writerow([path_field(image), labels, scores])
-        count += 1
-    return count
-
-
-def _write_json_lines(rows: Iterable[tuple[str, list[Tag]]], file: IO[str]) -> int:
-    count = 0
-    for image, tags in rows:
-        line = {"image": image, "tags": [{"label": tag.label, "score": round(tag.score, 4)} for tag in tags]}
-        file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
-        count += 1
-    return count

@@ -1,31 +1,41 @@
 """The journal of a prediction: what is done so far, so that a stopped one can continue.
 
 It stands next to the file of tags. Its first line says what was asked. Each further line holds an image and its tags,
-or null if the image cannot be read. A line that is cut off does not count. When all images are done, the file of tags
-is written from the journal in one step, and the journal is deleted.
+or null if the image cannot be read. A line that is cut off does not count. Scores, if they are kept, stand in a second
+file, a row of float16 for each line. When all images are done, the files that were asked for are written from the
+journal, and the journal is deleted. It is read and written line by line, so it may be of any length.
 """
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tagloom.errors import DataError
 from tagloom.files import PARTIAL_SUFFIX
-from tagloom.predict.tagger import Tag
+from tagloom.scoring.tags import Tag
 from tagloom.wording import shown
 
 FORMAT = 1
+SCORES_SUFFIX = f".scores{PARTIAL_SUFFIX}"
 
 
 class Entry(NamedTuple):
-    """An image, by the name that the file of tags gives it, and its tags; None if it cannot be read."""
+    """An image, by the name that the file of tags gives it, its tags, and its scores if they are kept.
+
+    Tags and scores are None if the image cannot be read.
+    """
 
     image: str
     tags: list[Tag] | None
+    scores: NDArray[np.float16] | None = None
 
 
 class Journal:
@@ -37,9 +47,11 @@ class Journal:
     Args:
         out: The file of tags.
         asked: All that decides the tags, besides the images. A journal with other answers is not continued.
-        images: The images to tag, by the names that the file of tags gives them.
+        images: The images to tag, by the names that the file of tags gives them. Those that are done already are taken
+            from it and compared; the next that it gives is the next to tag.
         resume: Continue the journal, if there is one. Otherwise one that holds images is an error.
         chunk: Continue after a multiple of this many images, so that batches are those of a run that was not stopped.
+        classes: How many scores are kept per image; 0 for none.
 
     Attributes:
         path: The journal's file.
@@ -48,22 +60,29 @@ class Journal:
     """
 
     def __init__(
-        self, out: Path, asked: Mapping[str, Any], images: Sequence[str], *, resume: bool = False, chunk: int = 1
+        self,
+        out: Path,
+        asked: Mapping[str, Any],
+        images: Iterator[str],
+        *,
+        resume: bool = False,
+        chunk: int = 1,
+        classes: int = 0,
     ) -> None:
         self.path = journal_path(out)
         self.done = self.failed = 0
         self._out = out
         self._asked = {"format": FORMAT, **asked}
-        self._images = images
-        try:
-            self._file: BinaryIO = self.path.open("r+b" if self.path.exists() else "x+b")
-        except OSError as error:
-            raise DataError(f"{self.path}: cannot be written ({error}). Name another --out.") from error
+        self._classes = classes
+        self._scores: BinaryIO | None = None
+        self._file = _open(self.path)
         try:
             self._lock()
-            self._begin(resume, chunk)
+            if classes:
+                self._scores = _open(_scores_path(out))
+            self._begin(images, resume, chunk)
         except BaseException:
-            self._file.close()
+            self._close()
             raise
 
     def __enter__(self) -> "Journal":
@@ -73,14 +92,17 @@ class Journal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if not self._file.closed:
-            with suppress(OSError):  # on a full disk, where the error was raised before
-                self._file.close()
+            self._close()
             if not self.done:
                 self.delete()
 
-    def add(self, tags: list[Tag] | None) -> None:
-        """Append the tags of the next image, or None if it cannot be read."""
-        self._write([self._images[self.done], tags])
+    def add(self, image: str, tags: list[Tag] | None, scores: NDArray[np.floating] | None = None) -> None:
+        """Append the next image with its tags and scores, or with None if it cannot be read."""
+        if self._scores is not None:  # before the line, which makes it count
+            row = np.full(self._classes, np.nan, np.float16) if scores is None else scores.astype(np.float16)
+            self._scores.write(row.tobytes())
+            self._scores.flush()
+        self._write([image, tags])
         self.done += 1
         self.failed += tags is None
 
@@ -88,62 +110,66 @@ class Journal:
         """Read all images and their tags, from the first."""
         self._file.seek(0)
         next(self._file)
+        if self._scores is not None:
+            self._scores.seek(0)
         for line in self._file:
             image, tags = json.loads(line)
-            yield Entry(image, None if tags is None else [Tag(*tag) for tag in tags])
+            scores = None if self._scores is None else np.frombuffer(self._scores.read(2 * self._classes), np.float16)
+            yield Entry(image, None, None) if tags is None else Entry(image, [Tag(*tag) for tag in tags], scores)
 
     def delete(self) -> None:
         """Close and remove the journal, once the tags are in their file."""
-        with suppress(OSError):
-            self._file.close()
-        with suppress(OSError):
-            self.path.unlink()
+        self._close()
+        for path in (self.path, _scores_path(self._out)) if self._classes else (self.path,):
+            with suppress(OSError):
+                path.unlink()
 
-    def _begin(self, resume: bool, chunk: int) -> None:
-        """Find out what the file holds, and go to the end of what is to be kept."""
+    def _begin(self, images: Iterator[str], resume: bool, chunk: int) -> None:
+        """Find out what the files hold, and go to the end of what is to be kept."""
         asked = self._read_line()
-        entries = [] if asked is None else self._read_entries()
-        if entries and not resume:
+        start = self._file.tell()
+        count = 0 if asked is None else sum(1 for _ in self._kept_lines())
+        if self._scores is not None:
+            count = min(count, os.fstat(self._scores.fileno()).st_size // (2 * self._classes))
+        if count and not resume:
             raise DataError(
-                f"{self.path}: holds {len(entries):,} images of a prediction that was stopped. Continue it with "
+                f"{self.path}: holds {count:,} images of a prediction that was stopped. Continue it with "
                 "--resume, or delete that file to start over."
             )
-        if not entries:
-            self._file.seek(0)
-            self._file.truncate()
-            self._write(self._asked)
-            return
-        if asked != self._asked:
+        if count and asked != self._asked:
             found = asked if isinstance(asked, dict) else {}
             other = [name for name in self._asked if found.get(name) != self._asked[name]]
             raise DataError(
                 f"{self.path}: was begun with another {' and another '.join(other) or 'format'}. Continue with the "
                 "same tagger and options, or delete that file to start over."
             )
-        self._keep(entries, chunk)
+        self._file.seek(start)
+        self._keep(images, count // chunk * chunk)
 
-    def _keep(self, entries: list[tuple[Any, bool, int]], chunk: int) -> None:
-        """Check that the images are still the same, and cut off what does not fill a chunk."""
-        for number, (image, _, _) in enumerate(entries):
-            if number >= len(self._images) or image != self._images[number]:
-                now = shown(self._images[number]) if number < len(self._images) else "missing"
+    def _keep(self, images: Iterator[str], count: int) -> None:
+        """Check that the first images are still the same, and cut off what comes after them."""
+        for number, (image, tags) in enumerate(islice(self._kept_lines(), count), 1):
+            now = next(images, None)
+            if now != image:
                 raise DataError(
-                    f"{self.path}: image {number + 1:,} was {shown(image)} and is now {now}, so the images are not "
-                    "those that it was begun with. Restore them, or delete that file to start over."
+                    f"{self.path}: image {number:,} was {shown(image)} and is now "
+                    f"{'missing' if now is None else shown(now)}, so the images are not those that it was begun with. "
+                    "Restore them, or delete that file to start over."
                 )
-        self.done = len(entries) if len(entries) == len(self._images) else len(entries) // chunk * chunk
-        self.failed = sum(failed for _, failed, _ in entries[: self.done])
-        self._file.seek(entries[self.done - 1][2] if self.done else 0)
+            self.failed += tags is None
+        self.done = count
+        self._file.seek(self._file.tell() if count else 0)
         self._file.truncate()
-        if not self.done:
+        if self._scores is not None:
+            self._scores.seek(2 * self._classes * count)
+            self._scores.truncate()
+        if not count:
             self._write(self._asked)
 
-    def _read_entries(self) -> list[tuple[Any, bool, int]]:
-        """Read each image, whether it failed, and where its line ends; up to the first line that is not complete."""
-        entries: list[tuple[Any, bool, int]] = []
+    def _kept_lines(self) -> Iterator[list[Any]]:
+        """Read image after image, up to the first line that is not complete."""
         while isinstance(line := self._read_line(), list) and len(line) == 2:
-            entries.append((line[0], line[1] is None, self._file.tell()))
-        return entries
+            yield line
 
     def _read_line(self) -> Any:
         """Read a line; None at the end, and for one that was cut off."""
@@ -158,6 +184,12 @@ class Journal:
     def _write(self, content: object) -> None:
         self._file.write(json.dumps(content, allow_nan=False).encode("ascii") + b"\n")
         self._file.flush()
+
+    def _close(self) -> None:
+        for file in (self._file, self._scores):
+            with suppress(OSError):  # on a full disk, where the error was raised before
+                if file is not None:
+                    file.close()
 
     def _lock(self) -> None:
         """Refuse a journal that another process is writing. The system unlocks it when that process ends."""
@@ -178,3 +210,14 @@ class Journal:
 def journal_path(out: Path) -> Path:
     """Give the file that holds the tags of an unfinished prediction."""
     return out.with_name(out.name + PARTIAL_SUFFIX)
+
+
+def _scores_path(out: Path) -> Path:
+    return out.with_name(out.name + SCORES_SUFFIX)
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return path.open("r+b" if path.exists() else "x+b")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error}). Name another --out.") from error

@@ -2,31 +2,33 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tagloom.cores import usable_cores
-from tagloom.data.reading import Source, read_pictures
+from tagloom.data.reading import Encoded, Source, Stop, compute_on_pictures, pictures_at_once, read_pictures
+from tagloom.data.transforms import seen_box
 from tagloom.errors import ImageError, MissingExtraError, TaggerError
 from tagloom.hub import HUB_PREFIX, split_hub_name
-from tagloom.predict.any_labels import LabelScorer, read_label_scorer
+from tagloom.predict.any_labels import LabelScorer, WordQueries, read_label_scorer
 from tagloom.predict.engine import PictureNetwork, open_engine
+from tagloom.predict.explanation import Explanation, normalised, open_to_show
+from tagloom.predict.heat_maps import check_method, raw_maps
+from tagloom.predict.insides import Insides
+from tagloom.predict.predictions import Predictions, remember
 from tagloom.ready import ready_folder
 from tagloom.scoring.calibration import to_scores
+from tagloom.scoring.promise import HeldOutCounts
+from tagloom.scoring.tags import Tag, TagRule, tag_rule
 from tagloom.tagger.spec import TaggerSpec, read_spec
 from tagloom.wording import first_line, shown
 
-
-class Tag(NamedTuple):
-    """A label and how sure the tagger is of it, from 0 to 1."""
-
-    label: str
-    score: float
+__all__ = ["Tag", "Tagger", "find_folder", "load"]
 
 
 class Tagger:
@@ -47,13 +49,17 @@ class Tagger:
         label_scorer: LabelScorer | None = None,
         *,
         name: str = "",
+        insides: Insides | None = None,
+        stop: Stop = lambda threads: None,
     ) -> None:
         self.name = name
+        self._insides = insides
         self.spec = spec
         self.classes = spec.classes
         self.engine = engine
         self._network = network
         self._label_scorer = label_scorer
+        self._stop = stop
         self._last: Tagger | None = None
         self._trained: Tagger = self  # the tagger of the trained labels, which have thresholds of their own
 
@@ -63,7 +69,10 @@ class Tagger:
         threshold: float | Sequence[float] | None = None,
         top_k: int | None = None,
         labels: Sequence[str] | None = None,
-    ) -> list[list[Tag]]:
+        max_tags: int | None = None,
+        precision: float | None = None,
+        recall: float | None = None,
+    ) -> Predictions:
         """Put labels on pictures.
 
         Args:
@@ -72,12 +81,19 @@ class Tagger:
                 chosen in training; a single-label tagger gives its best class.
             top_k: The most labels per picture. Without a threshold, exactly this many.
             labels: Labels to choose from instead of the tagger's classes; see `with_labels`.
+            max_tags: The most labels per picture, all of them above their thresholds.
+            precision: Promise this precision of each label, with 95 % confidence, and leave out the labels of which
+                it cannot be promised: `rule(precision=0.9).left_out` names them.
+            recall: Promise this recall, instead.
 
         Returns:
-            The tags of each picture, best first.
+            The tags of each picture, best first: a list that shows pictures, bars and heat maps in a notebook.
         """
         tagger = self if labels is None else self.with_labels(labels)
-        return [tagger.tags(row, threshold, top_k) for row in tagger.scores(pictures)]
+        rule = tagger.rule(threshold, top_k, max_tags, precision, recall)
+        first: list[Source] = []
+        rows = tagger.scores(remember([pictures] if _is_one(pictures) else pictures, first))  # type: ignore[list-item, arg-type]
+        return Predictions((rule.tags(row) for row in rows), first, tagger.explain)
 
     def scores(self, pictures: Source | Iterable[Source], labels: Sequence[str] | None = None) -> NDArray[np.float32]:
         """Score every class, or every one of `labels` (see `with_labels`): (pictures, classes) from 0 to 1.
@@ -106,8 +122,9 @@ class Tagger:
             raise TaggerError("the list of labels is empty, or one of its labels is. Name at least one label.")
         if self._trained is not self:
             return self._trained.with_labels(names)
-        if self._last is not None and self._last.classes == names:
-            return self._last
+        last = self._last  # read once: another thread may ask for other labels meanwhile
+        if last is not None and last.classes == names:
+            return last
         if self._label_scorer is None:
             raise TaggerError(
                 f"this tagger (head '{self.spec.head}') knows its {len(self.classes)} labels only. A tagger with word "
@@ -117,71 +134,159 @@ class Tagger:
         usual = float(np.median(list(limits.values())))
         thresholds = tuple(limits.get(name, usual) for name in names)
         calibration = self.spec.calibration and self.spec.calibration.of_labels(self.classes, names)
-        spec = replace(self.spec, classes=names, thresholds=thresholds, calibration=calibration, words=None)
-        self._last = Tagger(spec, self._label_scorer.for_labels(names), self.engine, self._label_scorer, name=self.name)
-        self._last._trained = self
-        return self._last
+        counts = self.spec.held_out and self.spec.held_out.of_labels(self.classes, names)
+        spec = replace(
+            self.spec, classes=names, thresholds=thresholds, calibration=calibration, held_out=counts, words=None
+        )
+        network = self._label_scorer.for_labels(names)
+        made = Tagger(
+            spec, network, self.engine, self._label_scorer, name=self.name, insides=self._insides, stop=self._stop
+        )
+        made._trained = self
+        self._last = made
+        return made
 
-    def stream(
-        self, pictures: Iterable[Source], batch_size: int = 32
-    ) -> Iterator[tuple[int, NDArray[np.float32] | ImageError]]:
+    def explain(
+        self,
+        picture: Source,
+        labels: Sequence[str] | None = None,
+        method: str | None = None,
+        *,
+        stage: int | None = None,
+    ) -> Explanation:
+        """Show where in a picture labels come from.
+
+        Args:
+            picture: A path, an encoded image (bytes), a PIL image or a uint8 array (H, W, 3).
+            labels: Labels to explain, whether the picture has them or not; by default the tags found. A tagger with
+                word queries takes any labels.
+            method: One of `heat_maps.METHODS`; by default the one that fits the head, which needs no torch.
+            stage: Look at the map of this stage of the backbone, 1 the earliest, instead of the last map: for
+                "eigen-cam" and "grad-cam++", with torch.
+
+        Raises:
+            TaggerError: If the tagger cannot do this; the message says what would.
+            ImageError: If the picture cannot be read.
+        """
+        if labels is not None and not set(labels) <= set(self.classes):
+            return self.with_labels(labels).explain(picture, labels, method, stage=stage)
+        if self._insides is None:
+            raise TaggerError("this tagger was not loaded from a folder, so there is no network to look into.")
+        chosen = check_method(self.spec, method, () if stage is None else (stage,))
+        (batch,) = read_pictures([picture], self.spec.preprocess, threads=1)
+        if batch.errors:
+            raise batch.errors[0][1]
+        row = self.to_scores(self._logits(batch.pixels))[0]
+        names = tuple(dict.fromkeys(labels)) if labels is not None else tuple(tag.label for tag in self.tags(row))
+        columns = [self.classes.index(name) for name in names]
+        shown, size = open_to_show(picture)
+        return Explanation(
+            labels=names,
+            scores=row[columns],
+            method=chosen,
+            grid=normalised(raw_maps(self._insides, chosen, batch.pixels, columns, self._queries(), stage)),
+            size=size,
+            box=seen_box(size, self.spec.preprocess),
+            picture=shown,
+        )
+
+    def _queries(self) -> list[WordQueries] | None:
+        """Give the words of its labels as they are asked for; None without word queries."""
+        if self._label_scorer is None:
+            return None
+        return self._label_scorer.queries(None if self._trained is self else self.classes)
+
+    @property
+    def pictures_at_once(self) -> int:
+        """How many pictures the network computes with at once; it decides on the last bits of their scores."""
+        return pictures_at_once(self.spec.preprocess, streams=self.engine == "onnx")
+
+    def stream(self, pictures: Iterable[Source | ImageError]) -> Iterator[tuple[int, NDArray[np.float32] | ImageError]]:
         """Give the index of each picture with its scores (N,), or with its error if it cannot be read.
+
+        Pictures are read as they are needed, all cores read and compute, and results come in order.
+
+        Args:
+            pictures: As `predict` takes them, in any number. An `ImageError` among them is given back in its place.
 
         Raises:
             TaggerError: If the network gives a number that is not finite; it names the picture and the tagger.
         """
-        for index, result in self.stream_logits(pictures, batch_size):
+        for index, result in self.stream_logits(pictures):
             yield index, result if isinstance(result, ImageError) else self.to_scores(result[None])[0]
 
     def stream_logits(
-        self, pictures: Iterable[Source], batch_size: int = 32
+        self, pictures: Iterable[Source | ImageError]
     ) -> Iterator[tuple[int, NDArray[np.float32] | ImageError]]:
         """Do as `stream`, but give the network's logits (N,), not calibrated and not between 0 and 1."""
         names: dict[int, str] = {}  # of the pictures being read
 
-        def named() -> Iterator[Source]:
+        def named() -> Iterator[Source | ImageError]:
             for index, picture in enumerate(pictures):
                 names[index] = _name_of(picture, index)
                 yield picture
 
-        for batch in read_pictures(named(), self.spec.preprocess, batch_size=batch_size, threads=usable_cores()):
-            results: dict[int, NDArray[np.float32] | ImageError] = dict(batch.errors)
-            if batch.indices:
-                logits = self._logits(batch.pixels)
-                for row, index in zip(logits, batch.indices, strict=True):
+        for indices, logits, errors in compute_on_pictures(
+            named(),
+            self.spec.preprocess,
+            self._logits,
+            streams=self.engine == "onnx",
+            threads=usable_cores(),
+            stop=self._stop,
+        ):
+            results: dict[int, NDArray[np.float32] | ImageError] = dict(errors)
+            if logits is not None:
+                for row, index in zip(logits, indices, strict=True):
                     self._check_finite(row, names[index])
-                results.update(zip(batch.indices, logits, strict=True))
+                results.update(zip(indices, logits, strict=True))
             for index, result in sorted(results.items(), key=lambda item: item[0]):
                 names.pop(index)
                 yield index, result
 
+    def rule(
+        self,
+        threshold: float | Sequence[float] | None = None,
+        top_k: int | None = None,
+        max_tags: int | None = None,
+        precision: float | None = None,
+        recall: float | None = None,
+    ) -> TagRule:
+        """Say which classes become tags, once for many pictures: `rule.tags(row)`. The options are those of `predict`.
+
+        `with_labels` gives a tagger of other labels, which has a rule of its own.
+        """
+        return tag_rule(
+            self.classes,
+            self.spec.threshold_row(),
+            self.spec.task,
+            threshold=threshold,
+            top_k=top_k,
+            max_tags=max_tags,
+            precision=precision,
+            recall=recall,
+            held_out=self.spec.held_out,
+        )
+
+    def with_counts(self, counts: HeldOutCounts) -> "Tagger":
+        """Give the same tagger with other counts on held-out images, from which it promises."""
+        other = copy(self)
+        other.spec = replace(self.spec, held_out=counts)
+        other._last, other._trained = None, other
+        return other
+
     def tags(
-        self, row: NDArray[np.float32], threshold: float | Sequence[float] | None = None, top_k: int | None = None
+        self,
+        row: NDArray[np.float32],
+        threshold: float | Sequence[float] | None = None,
+        top_k: int | None = None,
+        max_tags: int | None = None,
     ) -> list[Tag]:
         """Turn one picture's scores (N,) into tags, best first."""
-        if top_k is not None and top_k < 1:
-            raise TaggerError(f"top_k is {top_k}; ask for at least one label, or leave it out.")
-        order = np.argsort(-row, kind="stable")
-        if threshold is not None:
-            order = order[row[order] > self._limits(threshold)[order]]
-        elif top_k is None and self.spec.task == "single":
-            order = order[:1]
-        elif top_k is None:
-            order = order[row[order] > self.spec.threshold_row()[order]]
-        return [Tag(self.classes[column], float(row[column])) for column in order[:top_k]]
-
-    def _limits(self, threshold: float | Sequence[float]) -> NDArray[np.float32]:
-        # In float32 like the scores, so that a score read back from a file is not above itself.
-        given = np.asarray(threshold, np.float32)
-        if given.shape not in ((), (len(self.classes),)):
-            raise TaggerError(
-                f"{given.size} thresholds were given for {len(self.classes)} classes: give one, or one for each."
-            )
-        return np.broadcast_to(given, len(self.classes))
+        return self.rule(threshold, top_k, max_tags).tags(row)
 
     def to_scores(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Turn logits (n, N) into scores, calibrated where the tagger is."""
-        return to_scores(logits, self.spec.activation, self.spec.calibration)
+        """Turn logits (n, N) into scores, calibrated where the tagger is, and consistent with its label tree."""
+        return to_scores(logits, self.spec.activation, self.spec.calibration, self.spec.tree)
 
     def _logits(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         logits = self._network(pixels)
@@ -218,10 +323,11 @@ def load(folder: str | os.PathLike[str] | None = None, *, device: str = "auto", 
     """
     found = find_folder(folder)
     spec = read_spec(found)
-    engine = open_engine(found, spec, device)
+    engine = open_engine(found, spec, device, ours=folder is None)  # the ready tagger, whose digest was compared
     scorer = read_label_scorer(found, spec, engine.run, words)
     network = scorer.for_own_classes() if scorer else engine.run
-    return Tagger(spec, network, engine.name, scorer, name=str(found if folder is None else folder))
+    name = str(found if folder is None else folder)
+    return Tagger(spec, network, engine.name, scorer, name=name, insides=engine.insides, stop=engine.stop)
 
 
 def find_folder(name: str | os.PathLike[str] | None = None) -> Path:
@@ -246,8 +352,10 @@ def _from_hub(name: str) -> Path:
         ) from error
 
 
-def _name_of(picture: Source, index: int) -> str:
+def _name_of(picture: Source | ImageError, index: int) -> str:
     """Name a picture in a message: its path, or its number."""
+    if isinstance(picture, Encoded):
+        return picture.name
     if isinstance(picture, str | os.PathLike):
         return os.fspath(picture)
     return str(getattr(picture, "filename", "")) or f"picture {index + 1}"
@@ -255,4 +363,4 @@ def _name_of(picture: Source, index: int) -> str:
 
 def _is_one(pictures: object) -> bool:
     is_pixels = isinstance(pictures, np.ndarray) and pictures.ndim == 3
-    return is_pixels or isinstance(pictures, str | bytes | os.PathLike) or hasattr(pictures, "convert")
+    return is_pixels or isinstance(pictures, str | bytes | os.PathLike | Encoded) or hasattr(pictures, "convert")

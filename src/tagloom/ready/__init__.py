@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tagloom.errors import TaggerError
 
-SHA256 = "704e179431a0d84846cd2d6625d48c3ecd481b60d21d99c2a148ea86eae4516e"  # of model.onnx
+SHA256 = "6cf91bfc39031657a80116f20ed242e5235d8b760282361283bcc39c81bc6860"  # of model.onnx
 
 
 def ready_folder() -> Path:

@@ -52,7 +52,8 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if origin in (Union, UnionType):
         if value is None and NoneType in get_args(hint):
             return None
-        return _convert(next(arg for arg in get_args(hint) if arg is not NoneType), value, where)
+        kinds = [arg for arg in get_args(hint) if arg is not NoneType]
+        return _convert(next((kind for kind in kinds if type(value) is kind), kinds[0]), value, where)
     if origin is tuple:
         inner = [arg for arg in get_args(hint) if arg is not Ellipsis]
         if not isinstance(value, list | tuple) or (Ellipsis not in get_args(hint) and len(value) != len(inner)):

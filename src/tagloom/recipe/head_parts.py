@@ -2,6 +2,9 @@
 
 Earlier recipes and tagger folders wrote the options of all parts side by side (`groups: 20`). `nest_options` gives each
 to the part that uses it (`readout: {groups: 20}`), so that everything else knows one form only.
+
+Files hold the options that somebody set, and defaults change. `pin_first_defaults` writes the defaults of the first
+format into what a file of that format left out, so that an old tagger stays what it was.
 """
 
 from collections.abc import Mapping
@@ -37,6 +40,16 @@ _FLAT_OPTIONS = {
     "readout_dropout": ("readout", "dropout"),
 }
 
+# Defaults that differed while tagger folders and plans had format 1. Nothing new is added here: another change of a
+# default needs another format.
+_FIRST_SHARED_INPUT = "shared"
+_FIRST_TF: dict[str, dict[str, Any]] = {
+    "queries": {"name": "learnable"},
+    "decoder": {"name": "tokens", "encoder_layers": 3, "attention_heads": 4, "feed_forward": None, "positions": True},
+    "readout": {"name": "per-class"},
+}
+_FIRST_TOKENS = {"head_width": None, "attention_bias": True, "activation": "relu", "norm_first": False}
+
 
 def nest_options(head: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Give the options of a head with those of its parts under `queries`, `decoder` and `readout`.
@@ -61,6 +74,26 @@ def nest_options(head: str, options: Mapping[str, Any]) -> dict[str, Any]:
             parts[part][option] = options[name]
     own = {name: value for name, value in options.items() if name not in flat and name not in PARTS}
     return own | {part: _shortest(chosen) for part, chosen in parts.items() if chosen}
+
+
+def pin_first_defaults(head: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the defaults of format 1 into the options of a head from a file of that format, where they changed since.
+
+    >>> pin_first_defaults("hsq", {"width": 16})
+    {'width': 16, 'readout': {'shared_input': 'shared'}}
+    >>> pin_first_defaults("ml-decoder", {"groups": 20})
+    {'readout': {'groups': 20}}
+    """
+    nested = nest_options(head, options)
+    parts = {part: part_options(part, nested.get(part)) for part in PARTS}
+    if head == "tf":
+        parts = {part: _FIRST_TF[part] | chosen for part, chosen in parts.items()}
+        if parts["decoder"]["name"] == "tokens":
+            parts["decoder"] = _FIRST_TOKENS | parts["decoder"]
+    readout = parts["readout"].get("name", "hybrid-sharing" if head == "hsq" else None)
+    if readout == "hybrid-sharing":
+        parts["readout"].setdefault("shared_input", _FIRST_SHARED_INPUT)
+    return nested | {part: _shortest(chosen) for part, chosen in parts.items() if chosen}
 
 
 def part_options(part: str, given: object) -> dict[str, Any]:

@@ -41,10 +41,11 @@ METRIC_NAMES: tuple[MetricName, ...] = get_args(MetricName)
 SHOWN_METRICS: dict[Task, tuple[MetricName, ...]] = {"multi": ("mAP", "CF1", "OF1"), "single": ("top1", "mAP")}
 SINGLE_LABEL_METRICS: tuple[MetricName, ...] = ("top1",)
 
-# Figures that a paper may report for a recipe, in percent: "zsl" for unseen labels only, "gzsl" for all labels,
-# "baseline" for the same training without teachers.
+# Figures that a paper may report for a recipe, in percent, by the names of `tagloom.metrics.score`: "zsl" for unseen
+# labels only, "gzsl" for all labels, "baseline" for the same training without teachers.
 FIGURE_NAMES = (
     *METRIC_NAMES,
+    *("CP", "CR", "OP", "OR", "CF1_top3", "OF1_top3"),
     "baseline_mAP",
     *("zsl_mAP", "zsl_F1@3", "zsl_F1@5", "gzsl_mAP", "gzsl_F1@3", "gzsl_F1@5"),
 )

@@ -4,11 +4,23 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tagloom.checks import check_choice, check_number, check_whole
+from tagloom.errors import RecipeError
 from tagloom.recipe.head_parts import nest_options
 from tagloom.recipe.names import HEADS, LOSSES, MetricName
 
 MAX_BROKEN_SHARE = 0.05
 """If more images than this share cannot be read, the paths or the disk are wrong, so work stops early."""
+
+
+MAX_DEPTH = 256
+MAX_STAGES = 8
+
+
+def check_depths(name: str, depths: tuple[int, ...]) -> None:
+    """Refuse depths that no network has: they may come from a stranger's tagger folder, and blocks take memory."""
+    check_whole(f"the number of {name}", len(depths), 0, MAX_STAGES)
+    for depth in depths:
+        check_whole(name, depth, 1, MAX_DEPTH)
 
 
 @dataclass(frozen=True)
@@ -37,16 +49,36 @@ class BackboneSettings:
         name: Any timm model.
         weights: "bundled", "hub", "none", or a file.
         frozen: Whether its weights stay fixed; then features can be extracted once and heads train from them.
+        train_from: With a frozen backbone, the stage after which it is trained all the same: a number, or the name of
+            one of its modules. What comes up to there is run once and cached. None trains nothing of it.
+        tail_statistics: With `train_from`, whether the running statistics of batch norms stay "frozen" or are "trained"
+            as well.
         drop_path: Stochastic depth: the chance that training skips the last block; earlier blocks have a lower one.
+        normalise: Whether pixels are normalised with the mean and deviation of the weights, or left at 0 to 1.
+        depths: Blocks of each stage, for TResNets, ResNets and ConvNeXts; empty for the network's own.
     """
 
     name: str = "tf_efficientnet_lite0"
     weights: str = "bundled"
     frozen: bool = True
+    train_from: int | str | None = None
+    tail_statistics: Literal["frozen", "trained"] = "frozen"
     drop_path: float = 0.0
+    normalise: bool = True
+    depths: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        if isinstance(self.train_from, int):
+            check_whole("backbone.train_from", self.train_from, 1, 1000)
+        if self.train_from is not None and not self.frozen:
+            raise RecipeError(
+                "backbone.train_from trains what comes after a stage, and backbone.frozen: false everything. Set "
+                "backbone.frozen: true, or leave out backbone.train_from."
+            )
+        if self.train_from is None and self.tail_statistics != "frozen":
+            raise RecipeError("backbone.tail_statistics is about a trained tail: set backbone.train_from too.")
         check_number("backbone.drop_path", self.drop_path, 0.0, 0.9)
+        check_depths("backbone.depths", self.depths)
 
 
 @dataclass(frozen=True)
@@ -110,28 +142,54 @@ class LossSettings:
 
 
 @dataclass(frozen=True)
+class UnknownSettings:
+    """What unknown pairs teach in classes that have fewer known negatives than positives, as keywords of photos do.
+
+    In all other classes, and for "nothing" in these too, an unknown pair counts as the loss says: by default, not.
+
+    Attributes:
+        learn_as: "weak-negatives" takes them for negatives of a lower weight. "expected-positives" only asks for a
+            number of positives per image (Cole et al., 2021). "pseudo-labels" trains a first round with weak negatives,
+            takes the unknown pairs that then score like known positives for positives, and trains again.
+        weight: The weight of a weak negative; of the term with "expected-positives".
+        labels_per_image: For "expected-positives", how many labels an image really has; 0 for as many as are known.
+    """
+
+    learn_as: Literal["weak-negatives", "expected-positives", "pseudo-labels", "nothing"] = "weak-negatives"
+    weight: float = 0.3
+    labels_per_image: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_number("unknown.weight", self.weight, 0.0, 1000.0 if self.learn_as == "expected-positives" else 1.0)
+        check_number("unknown.labels_per_image", self.labels_per_image, 0.0, 1e6)
+
+
+@dataclass(frozen=True)
 class OptimiserSettings:
     """How weights are updated.
 
     Attributes:
-        name: "adamw", "sgd" or "lamb".
+        name: "adamw", "adam" (whose decay is added to the gradient), "sgd" or "lamb".
         learning_rate: The highest learning rate of the schedule.
         backbone_factor: The backbone's rate as a multiple of the head's, when it is trained.
         weight_decay: Decay of matrices; vectors (biases, norms) are never decayed.
-        momentum: Momentum of sgd, first beta of adamw and lamb.
-        second_momentum: Second beta of adamw and lamb.
-        schedule: "one-cycle" (up over `warmup`, then down to nearly zero), "cosine" or "constant".
+        momentum: Momentum of sgd, first beta of the others.
+        second_momentum: Second beta of adamw, adam and lamb.
+        nesterov: Whether the momentum of sgd is Nesterov's; the others have none.
+        schedule: "one-cycle" (up over `warmup`, then down to nearly zero), "one-cycle-torch" (the same with the ends of
+            torch's OneCycleLR, and the momentum cycled from 0.05 above to 0.05 below and back), "cosine" or "constant".
         warmup: Share of all steps in which the rate rises.
         clip_norm: Largest gradient norm; 0 for no clipping.
     """
 
-    name: Literal["adamw", "sgd", "lamb"] = "adamw"
+    name: Literal["adamw", "adam", "sgd", "lamb"] = "adamw"
     learning_rate: float = 1e-3
     backbone_factor: float = 1.0
     weight_decay: float = 1e-2
     momentum: float = 0.9
     second_momentum: float = 0.999
-    schedule: Literal["one-cycle", "cosine", "constant"] = "one-cycle"
+    nesterov: bool = True
+    schedule: Literal["one-cycle", "one-cycle-torch", "cosine", "constant"] = "one-cycle"
     warmup: float = 0.3
     clip_norm: float = 0.0
 
@@ -143,6 +201,8 @@ class OptimiserSettings:
         check_number("optimiser.second_momentum", self.second_momentum, 0.0, 0.999999)
         check_number("optimiser.warmup", self.warmup, 0.0, 0.9)
         check_number("optimiser.clip_norm", self.clip_norm, 0.0, 1e6)
+        if self.schedule == "one-cycle-torch":  # which swings by 0.05 to both sides
+            check_number("optimiser.momentum with schedule one-cycle-torch", self.momentum, 0.05, 0.9499)
 
 
 @dataclass(frozen=True)
@@ -158,8 +218,11 @@ class TrainingSettings:
         cache_features: With a frozen backbone, extract features once and train from them.
         cached_views: How many augmented views of each training picture are cached as well as the plain one; every epoch
             uses one of them at random. 0 caches only the mirrored view, if `augment.flip` is set.
+        cached_maps: How cached feature maps are stored: as "float16", or in about half the space as "uint8", with a
+            lowest value and a step for each channel of each image.
         standardise: With a frozen backbone, fit the head's feature scale to the training features before the first
-            step. It has no effect on a backbone that is trained, whose features change.
+            step; with a trained tail, to those of the first step. It has no effect on a backbone that is trained as a
+            whole.
         select: Which weights are saved: those of the "best" epoch on validation data, or of the "last".
         metric: What decides the best epoch and early stopping.
         patience: Stop after this many epochs without a better metric; 0 never stops early.
@@ -175,6 +238,7 @@ class TrainingSettings:
     precision: Literal["auto", "float32"] = "auto"
     cache_features: bool = True
     cached_views: int = 0
+    cached_maps: Literal["float16", "uint8"] = "float16"
     standardise: bool = True
     select: Literal["best", "last"] = "best"
     metric: MetricName = "mAP"

@@ -15,6 +15,7 @@ from tagloom.recipe.parts import (
     OptimiserSettings,
     ThresholdSettings,
     TrainingSettings,
+    UnknownSettings,
     WordSettings,
 )
 from tagloom.recipe.pictures import Augment, Preprocess
@@ -32,7 +33,8 @@ class Recipe:
         paper: The paper whose training it repeats; empty if it repeats none.
         reports: What the paper reports: `source`, and figures in percent by `FIGURE_NAMES`.
         task: "multi" (any number of labels per image) or "single" (exactly one).
-        data, preprocess, augment, backbone, words, head, loss, optimiser, training, calibration, thresholds: The parts.
+        data, preprocess, augment, backbone, words, head, loss, unknown, optimiser, training, calibration, thresholds:
+            The parts.
         distill: Defaults of `tagloom distill`; `tagloom train` has no teachers.
     """
 
@@ -49,6 +51,7 @@ class Recipe:
     words: WordSettings = field(default_factory=WordSettings)
     head: HeadSettings = field(default_factory=HeadSettings)
     loss: LossSettings = field(default_factory=LossSettings)
+    unknown: UnknownSettings = field(default_factory=UnknownSettings)
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     calibration: CalibrationSettings = field(default_factory=CalibrationSettings)
@@ -91,6 +94,11 @@ class Recipe:
             raise RecipeError(
                 "training.cached_views caches augmented views of pictures for a frozen backbone. Set backbone.frozen "
                 "and training.cache_features, and choose augmentations in augment, or leave it at 0."
+            )
+        if self.training.cached_maps != "float16" and not self.from_cache:
+            raise RecipeError(
+                "training.cached_maps says how cached features are stored, and nothing is cached. Set backbone.frozen "
+                "and training.cache_features, or leave it at float16."
             )
 
     @property

@@ -57,6 +57,8 @@ def _overview(audit: Audit) -> Table:
         page.add_row("repeated rows", f"{audit.repeated_rows:,}, merged with the rows they repeat")
     if audit.ignored_columns:
         page.add_row("ignored columns", as_text(_joined(map(repr, audit.ignored_columns), ", ")))
+    for number, line in enumerate(audit.understood):
+        page.add_row("" if number else "understood", as_text(line))
     page.add_row("", _histogram(labels.histogram))
     return page
 
@@ -151,6 +153,12 @@ def _remarks(audit: Audit) -> list[_Finding]:
             f"Rare classes, with fewer than {FEW_POSITIVES} positives",
             [f"{name!r} ({count_of[name]})" for name in rare],
             "expect low scores for these classes; more examples would help",
+        ),
+        _Finding(
+            "Classes with fewer known negatives than positives",
+            list(map(repr, audit.classes_with_few_negatives)),
+            "training takes their unknown pairs for weak negatives (unknown.weight of the recipe); if your images have "
+            "all labels that apply, state the others as negatives, for a photo library with absent=negative",
         ),
         _Finding(
             "Absolute image paths",

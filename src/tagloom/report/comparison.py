@@ -39,8 +39,7 @@ def render_comparison(
         pairs: How many pairs that improved together to list.
         every: Show all labels.
     """
-    for line in _overview(comparison, runs, least):
-        console.print(line)
+    render_overview(comparison, runs, console, least=least)
     cut = len(comparison.labels) > 2 * SHOWN and not every
     console.print(_labels(comparison, cut))
     for line in _notes(comparison, cut):
@@ -51,7 +50,13 @@ def render_comparison(
         console.print(_together(together))
     if gaps:
         console.print(_gaps(gaps))
-    for line in _left_out(comparison):
+    for line in left_out(comparison):
+        console.print(line)
+
+
+def render_overview(comparison: Comparison, runs: tuple[str, str], console: Console, *, least: float = 0.0) -> None:
+    """Print how mAP changed, and how many labels gained and lost. Arguments as for `render_comparison`."""
+    for line in _overview(comparison, runs, least):
         console.print(line)
 
 
@@ -87,17 +92,18 @@ def _overview(comparison: Comparison, runs: tuple[str, str], least: float) -> li
     beyond = f" by more than {least:g} points" if least else ""
     return [
         Text.assemble((f"A  {printable(runs[0]):<{width}}  mAP {total.first:6.2f}", "bold")),
-        Text.assemble((f"B  {printable(runs[1]):<{width}}  mAP {total.second:6.2f}", "bold"), "  ", _verdict(total)),
+        Text.assemble((f"B  {printable(runs[1]):<{width}}  mAP {total.second:6.2f}", "bold"), "  ", verdict(total)),
         Text(f"on {comparison.images:,} images; {len(comparison.labels):,} labels have positives among them"),
         Text(f"gained{beyond}: {_counted(gained)}; lost: {_counted(lost)}; unchanged: {unchanged:,}"),
     ]
 
 
-def _verdict(total: Change) -> Text:
+def verdict(total: Change) -> Text:
+    """Say how far mAP moved, and whether it could be chance."""
     if total.interval is None:
         return Text(f"difference {total.difference:+.2f}")
     judged = "" if total.sure else ": could be chance"
-    return Text(f"difference {total.difference:+.2f}, 95 % interval {_range(total.interval)}{judged}", _style(total))
+    return Text(f"difference {total.difference:+.2f}, 95 % interval {_range(total.interval)}{judged}", style_of(total))
 
 
 def _counted(changes: Sequence[Change]) -> str:
@@ -133,7 +139,7 @@ def _notes(comparison: Comparison, cut: bool) -> list[Text]:
 
 
 def _cells(change: Change) -> list[Text | str]:
-    style = _style(change)
+    style = style_of(change)
     mark = ("▲" if change.difference > 0 else "▼") if change.sure else ""
     return [
         as_text(change.name, style),
@@ -182,7 +188,8 @@ def _gaps(gaps: Sequence[Gap]) -> Table:
     return table
 
 
-def _left_out(comparison: Comparison) -> list[Text]:
+def left_out(comparison: Comparison) -> list[Text]:
+    """Name the classes that could not be compared."""
     groups = [
         ("Without a positive image, so not measured", comparison.without_positive),
         ("Left out, because B does not know them", comparison.only_first),
@@ -199,6 +206,6 @@ def _range(interval: Interval) -> str:
     return f"{interval.low:+.2f} to {interval.high:+.2f}"
 
 
-def _style(change: Change) -> str:
+def style_of(change: Change) -> str:
     """Colour only what is certain; the marks say the same without colour."""
     return "" if not change.sure else "green" if change.difference > 0 else "red"

@@ -132,7 +132,7 @@ def _draw_changes(axes: "Axes", changes: Sequence[Change], span: tuple[float, fl
 def _draw_scatter(axes: "Axes", changes: Sequence[Change], first: str, second: str, judged: bool) -> None:
     """Plot AP against AP: above the diagonal the second tagger is better. The labels that changed most are named."""
     dots = [(change.first, change.second) for change in changes]
-    low, high = _square(axes, dots, 0.06)
+    low, high = draw_square(axes, dots, 0.06)
     edges = [_colour(change) for change in changes]
     faces = [_colour(change) if change.sure or not judged else "white" for change in changes]
     before, after = zip(*dots, strict=True)
@@ -195,7 +195,7 @@ def _draw_gaps(axes: "Axes", gaps: Sequence[Gap], first: str, second: str) -> No
 
 def _draw_plane(axes: "Axes", gap: Gap, names: tuple[str, str]) -> None:
     """Draw a dot per tagger: up and to the right is better for both labels, and on the diagonal there is no gap."""
-    _square(axes, [gap.first, gap.second], 0.3)
+    draw_square(axes, [gap.first, gap.second], 0.3)
     axes.annotate("", gap.second, gap.first, arrowprops={"arrowstyle": "-|>", "color": INK, "lw": 0.8, "shrinkB": 4})
     upwards = 1 if gap.second[1] >= gap.first[1] else -1  # keeps the names clear of the arrow
     for point, name, colour, side in ((gap.first, names[0], FAINT, -upwards), (gap.second, names[1], INK, upwards)):
@@ -214,7 +214,7 @@ def _draw_plane(axes: "Axes", gap: Gap, names: tuple[str, str]) -> None:
     plain_axes(axes, "")
 
 
-def _square(axes: "Axes", points: Sequence[tuple[float, float]], margin: float) -> tuple[float, float]:
+def draw_square(axes: "Axes", points: Sequence[tuple[float, float]], margin: float) -> tuple[float, float]:
     """Give both axes the range of all values with a margin, draw the diagonal, and return the range."""
     values = np.array(points)
     edge = margin * float(np.ptp(values)) + 1.0

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 SUFFIXES = (".png", ".svg", ".pdf")
 LONGEST_NAME = 28
 GAIN, LOSS, INK, FAINT, EMPTY = "#0072B2", "#D55E00", "#222222", "#b8b8b8", "#e4e4e4"
+# For lines and groups, each with a marker of its own; the last colours are for few, since they are paler.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SMALL, MIDDLE, LARGE = 7.5, 9.0, 11.0  # sizes of type, in points
 
 

@@ -35,6 +35,8 @@ def render_metrics(
     console.print(Text(f"mAP {result['mAP']:.2f}", style="bold"), Text(_extent(result, len(measured))))
     if "top1" not in result:
         console.print(_precision_and_recall(result))
+    if "levels" in result:
+        console.print(_levels(result["levels"]))
     if len(measured) <= 2 * SHOWN:
         console.print(_class_table("Classes by average precision", measured, names, counts))
     else:
@@ -44,6 +46,13 @@ def render_metrics(
     if absent:
         missing = listed([names[index] for index in absent], MOST_LISTED)
         console.print(Text(f"Without a positive image, so not measured ({len(absent):,}): {missing}"))
+
+
+def _levels(levels: Sequence[dict[str, Any]]) -> Table:
+    table = make_table("Levels of the label tree", ">level", ">classes", ">mAP", caption="level 1: no class above")
+    for level in levels:
+        table.add_row(str(level["level"]), f"{level['classes']:,}", f"{level['mAP']:.2f}")
+    return table
 
 
 def _extent(result: dict[str, Any], measured: int) -> str:

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tagloom.data.label_tree import LabelTree
 from tagloom.errors import TaggerError
 
 Activation: TypeAlias = Literal["sigmoid", "softmax"]
@@ -67,9 +68,14 @@ class Calibration:
 
 
 def to_scores(
-    logits: NDArray[np.float32], activation: Activation, calibration: Calibration | None = None
+    logits: NDArray[np.float32],
+    activation: Activation,
+    calibration: Calibration | None = None,
+    tree: LabelTree | None = None,
 ) -> NDArray[np.float32]:
     """Turn logits (n, N) into scores from 0 to 1, calibrated if there is a calibration.
+
+    With a label tree, a parent then scores at least as much as its best child.
 
     >>> to_scores(np.float32([[0.0, 2.0]]), "sigmoid", Calibration(offset=-2.0))
     array([[0.11920292, 0.5       ]], dtype=float32)
@@ -81,4 +87,5 @@ def to_scores(
         return np.asarray(exponent / exponent.sum(axis=1, keepdims=True), np.float32)
     # For either sign, use the exponential that shrinks: nothing overflows, and small scores keep their order.
     shrinking = np.exp(-np.abs(logits))
-    return np.asarray(np.where(logits >= 0, 1, shrinking) / (1 + shrinking), np.float32)
+    scores = np.asarray(np.where(logits >= 0, 1, shrinking) / (1 + shrinking), np.float32)
+    return tree.consistent_scores(scores) if tree else scores

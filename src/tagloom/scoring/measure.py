@@ -1,10 +1,12 @@
 """Everything measured about logits: how good ranking and tags are, and how far scores are from probabilities."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tagloom.data.label_tree import LabelTree
 from tagloom.metrics import calibration_figures, score
 from tagloom.recipe.names import Task
 from tagloom.scoring.calibration import Activation, Calibration, to_scores
@@ -20,6 +22,7 @@ def measure_scores(
     task: Task = "multi",
     activation: Activation = "sigmoid",
     calibration: Calibration | None = None,
+    tree: LabelTree | None = None,
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Measure logits against the truth.
 
@@ -32,13 +35,31 @@ def measure_scores(
         task: "single" adds "top1".
         activation: What turns logits into scores.
         calibration: What is done to logits before that; None for nothing.
+        tree: A label tree, which makes scores consistent and adds "levels": classes and mAP of each level.
 
     Returns:
         The metrics, and the calibration errors before and after calibration, as in `Evaluation`.
     """
-    scores = to_scores(logits, activation, calibration)
+    scores = to_scores(logits, activation, calibration, tree)
     metrics = score(scores, targets, known, threshold=threshold, top_k=top_k, task=task)
+    if tree:
+        metrics["levels"] = level_metrics(metrics["AP"], tree)
     figures = {"before": calibration_figures(to_scores(logits, activation), targets, known)}
     if calibration is not None:
         figures["after"] = calibration_figures(scores, targets, known)
     return metrics, figures
+
+
+def level_metrics(precision: Sequence[float | None], tree: LabelTree) -> list[dict[str, Any]]:
+    """Give the mAP of each level of a label tree from the AP of each class.
+
+    >>> level_metrics([80.0, 60.0, None], LabelTree(["animal", "dog", "cat"], {"dog": "animal", "cat": "animal"}))
+    [{'level': 1, 'classes': 1, 'mAP': 80.0}, {'level': 2, 'classes': 1, 'mAP': 60.0}]
+    """
+    levels: dict[int, list[float]] = {}
+    for level, value in zip(tree.levels.tolist(), precision, strict=True):
+        if value is not None:
+            levels.setdefault(level, []).append(value)
+    return [
+        {"level": level, "classes": len(found), "mAP": float(np.mean(found))} for level, found in sorted(levels.items())
+    ]

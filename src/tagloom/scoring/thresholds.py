@@ -59,12 +59,12 @@ def choose_thresholds(
     if aim == "f1":
         if value is not None:
             raise RecipeError(f"thresholds for the best F1 take no value, but it is {value}: leave it out.")
-        return _for_f1(_float32(scores), targets, known, prior_positives)
+        return _for_f1(float32_scores(scores), targets, known, prior_positives)
     if value is None or not 0 <= value <= 1:
         raise RecipeError(f"thresholds with the aim '{aim}' need a value from 0 to 1, but it is {value}.")
     if aim == "fixed":
         return np.full(classes, value, np.float32)
-    cuts = measure_columns(lambda column, _: _precise_cut(column, value), _float32(scores), targets, known)
+    cuts = measure_columns(lambda column, _: _precise_cut(column, value), float32_scores(scores), targets, known)
     return np.array(cuts, np.float32)
 
 
@@ -91,7 +91,7 @@ def _best_f1_cut(column: Column) -> tuple[float, int]:
         return float("nan"), 0
     f1 = 2 * found / (images + len(column.positives))
     best = len(f1) - 1 - int(f1[::-1].argmax())
-    return _halfway_below(column, candidates[best]), len(column.positives)
+    return halfway_below(column, candidates[best]), len(column.positives)
 
 
 def _precise_cut(column: Column, floor: float) -> float:
@@ -102,7 +102,7 @@ def _precise_cut(column: Column, floor: float) -> float:
     precision = found / images
     enough = precision >= floor
     best = int(enough.argmax() if enough.any() else precision.argmax())
-    return _halfway_below(column, candidates[best])
+    return halfway_below(column, candidates[best])
 
 
 def _cuts_below_positives(column: Column) -> tuple[Array, Array, Array]:
@@ -115,7 +115,7 @@ def _cuts_below_positives(column: Column) -> tuple[Array, Array, Array]:
     return column.positives_from(candidates), column.images_from(candidates), candidates
 
 
-def _halfway_below(column: Column, candidate: float) -> float:
+def halfway_below(column: Column, candidate: float) -> float:
     """Give the middle of a score and the next lower one of a known image; in float32 always below the score itself."""
     rank = int(np.searchsorted(column.ranked, candidate, "left"))
     lower = column.ranked[rank - 1] if rank > column.unknown else np.float32(0)
@@ -131,7 +131,8 @@ def _f1_over(column: Column) -> Array | None:
     return np.asarray(2 * found / (images + len(column.positives)))
 
 
-def _float32(scores: Array) -> Array:
+def float32_scores(scores: Array) -> Array:
+    """Give scores in float32, or half of that where they come so."""
     return scores if scores.dtype in (np.float16, np.float32) else scores.astype(np.float32)
 
 

@@ -10,13 +10,18 @@ from typing import Any
 from tagloom.recipe.names import SHOWN_METRICS
 from tagloom.tagger.spec import TaggerSpec
 
+_OTHERS = {"teachers": "its teachers, merged", "baseline": "the same without teachers"}
+"""What of a student's metrics is about others, and whose it is."""
+
 
 def model_card(spec: TaggerSpec) -> str:
     """Write the model card of a tagger, in Markdown."""
     recipe = _one_line(spec.recipe.get("name", "custom"))
     title = f"# A tagger for {len(spec.classes)} labels\n"
+    imported = spec.data.get("imported_from")
+    origin = f"Imported with Tagloom {spec.version} from {_one_line(imported)}" if imported else ""
     intro = (
-        f"Trained with Tagloom {spec.version}, recipe `{recipe}`: "
+        f"{origin or f'Trained with Tagloom {spec.version}, recipe `{recipe}`'}: "
         f"backbone `{spec.backbone}`, head `{spec.head}`, pictures of {spec.preprocess.size} x {spec.preprocess.size} "
         f"pixels ({spec.preprocess.fit}).\n"
     )
@@ -47,7 +52,9 @@ def _data(spec: TaggerSpec) -> str:
 def _metrics(spec: TaggerSpec) -> str:
     rows = []
     for part, figures in spec.metrics.items():
-        if isinstance(figures, dict):
+        if part in _OTHERS:
+            rows.extend(_levels(_OTHERS[part], figures))
+        elif isinstance(figures, dict):
             shown = [
                 f"{name} {figures[name]:.2f}" for name in SHOWN_METRICS[spec.task] if _is_number(figures.get(name))
             ]
@@ -56,6 +63,18 @@ def _metrics(spec: TaggerSpec) -> str:
     if not rows:
         return "## Metrics\n\nNot measured: there was no validation table, and no images were held out.\n"
     return "## Metrics\n\nIn percent, with the tagger's own thresholds:\n\n" + "\n".join(rows) + "\n"
+
+
+def _levels(whose: str, figures: object) -> list[str]:
+    """Say how good a student's teachers are, by kind, or the student without them, by the images measured on."""
+    found = figures if isinstance(figures, dict) else {}
+    nested = {kind: level for kind, level in found.items() if isinstance(level, dict)} or {"": found}
+    rows = []
+    for kind, level in nested.items():
+        shown = [f"mAP {value:.2f} ({_in_words(part)})" for part, value in level.items() if _is_number(value)]
+        if shown:
+            rows.append(f"- {whose}{f', {_one_line(kind)}' if kind else ''}: {_one_line(', '.join(shown))}")
+    return rows
 
 
 def _in_words(key: str) -> str:
@@ -93,10 +112,12 @@ def _classes(spec: TaggerSpec) -> str:
 
 def _limits(spec: TaggerSpec) -> str:
     unlearnt = spec.data.get("classes_without_positive")
-    text = (
-        "## Limits\n\nScores hold for images like those it was trained on. Thresholds were chosen on "
-        f"images held out of training (aim: {_one_line(_dict(spec.recipe, 'thresholds').get('aim', 'fixed'))}).\n"
-    )
+    text = "## Limits\n\nScores hold for images like those it was trained on. "
+    if spec.thresholds:
+        aim = _one_line(_dict(spec.recipe, "thresholds").get("aim", "fixed"))
+        text += f"Thresholds were chosen on images held out of training (aim: {aim}).\n"
+    else:
+        text += "No thresholds were chosen for it, so all are 0.5.\n"
     if spec.calibration is not None:
         own = "per label, close to the shared ones for labels with few images"
         whose = own if spec.calibration.scales else "for all labels"

@@ -23,7 +23,7 @@ class Message:
         self.size = len(content)
         self._numbers: dict[int, list[int]] = defaultdict(list)
         self._bytes: dict[int, list[memoryview]] = defaultdict(list)
-        for number, (field, value) in enumerate(_fields(content)):
+        for number, (field, value, _) in enumerate(fields(content)):
             if number >= MAX_FIELDS:
                 raise ValueError(f"a message has more than {MAX_FIELDS} fields")
             if isinstance(value, int):
@@ -64,14 +64,16 @@ class Message:
         return len(self._bytes.get(field, ()))
 
 
-def _fields(content: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+def fields(content: memoryview) -> Iterator[tuple[int, int | memoryview, memoryview]]:
+    """Give the number and the value of each field of a message, and all the bytes of the field."""
     start = 0
     while start < len(content):
+        begin = start
         tag, start = _varint(content, start)
         field, kind = tag >> 3, tag & 7
         if kind == _VARINT:
             value, start = _varint(content, start)
-            yield field, value
+            yield field, value, content[begin:start]
             continue
         if kind == _BYTES:
             length, start = _varint(content, start)
@@ -81,8 +83,21 @@ def _fields(content: memoryview) -> Iterator[tuple[int, int | memoryview]]:
             raise ValueError(f"unknown kind of field {kind}")
         if length > len(content) - start:
             raise ValueError("a field is longer than its message")
-        yield field, content[start : start + length]
+        yield field, content[start : start + length], content[begin : start + length]
         start += length
+
+
+def bytes_field(field: int, content: bytes) -> bytes:
+    """Write a field of bytes, such as a nested message."""
+    return _to_varint(field << 3 | _BYTES) + _to_varint(len(content)) + content
+
+
+def _to_varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])
 
 
 def _varint(content: memoryview, start: int) -> tuple[int, int]:

@@ -1,21 +1,25 @@
 """The tagger folder: what training hands over to prediction."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tagloom.data.label_tree import LabelTree
 from tagloom.errors import RecipeError, TaggerError, TagloomError
 from tagloom.files import is_file, is_folder, whole_file
 from tagloom.recipe.filling import fill
-from tagloom.recipe.head_parts import nest_options
+from tagloom.recipe.head_parts import nest_options, pin_first_defaults
 from tagloom.recipe.names import Task
+from tagloom.recipe.parts import check_depths
 from tagloom.recipe.pictures import Preprocess
 from tagloom.recipe.plain_data import read_json
 from tagloom.scoring.calibration import Calibration
+from tagloom.scoring.promise import HeldOutCounts
 from tagloom.wording import shown
 
 SPEC_FILE = "tagger.json"
@@ -24,7 +28,8 @@ ONNX_FILE = "model.onnx"
 CARD_FILE = "README.md"
 WORDS_FILE = "words.safetensors"
 RUN_FILE = "run.json"  # the plan of a training, written when it starts
-FORMAT = 1
+FORMAT = 2
+READ_FORMATS = (1, 2)
 MAX_SPEC_BYTES = 64 * 1024 * 1024
 MAX_WORDS = 2**20  # in all queries that the classes need
 
@@ -76,10 +81,14 @@ class TaggerSpec:
         activation: What turns logits into scores: "sigmoid" for each label, or "softmax" over all.
         preprocess: How pictures are resized before the network.
         backbone: timm name of the network; its weights and normalisation are in `model.safetensors`.
+        backbone_depths: Blocks of each of its stages; empty for the network's own.
         head: Name of the head.
         head_options: Options that rebuild the head.
         calibration: What is done to logits before they become scores; None for nothing.
         thresholds: The (calibrated) score above which each label becomes a tag; empty for 0.5 everywhere.
+        held_out: What scores above candidate thresholds among images held out, to promise a precision or a recall;
+            None if no labelled image was held out.
+        parents: The parent of each class that has one, in a label tree: a parent scores at least as its children.
         words: How it takes any labels, if it has word queries; None if it knows its classes only.
         recipe: The recipe it was trained with.
         metrics: Its metrics, by the images they were measured on.
@@ -95,8 +104,11 @@ class TaggerSpec:
     task: Task = "multi"
     activation: Literal["sigmoid", "softmax"] = "sigmoid"
     head_options: dict[str, Any] = field(default_factory=dict)
+    backbone_depths: tuple[int, ...] = ()
     calibration: Calibration | None = None
     thresholds: tuple[float, ...] = ()
+    held_out: HeldOutCounts | None = None
+    parents: dict[str, str] = field(default_factory=dict)
     words: WordForm | None = None
     recipe: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
@@ -106,6 +118,7 @@ class TaggerSpec:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "head_options", nest_options(self.head, self.head_options))
+        check_depths("backbone_depths", self.backbone_depths)
         unlearnt = self.data.get("classes_without_positive", [])
         if not isinstance(unlearnt, list) or not all(isinstance(name, str) for name in unlearnt):
             raise TaggerError(f"data: classes_without_positive is {shown(unlearnt)}; it must be a list of names.")
@@ -115,6 +128,12 @@ class TaggerSpec:
             raise TaggerError(f"{len(self.thresholds)} thresholds do not fit {len(self.classes)} classes.")
         if not all(0 <= value <= 1 for value in self.thresholds):
             raise TaggerError("thresholds must lie between 0 and 1.")
+        if self.held_out is not None and len(self.held_out.classes) != len(self.classes):
+            raise TaggerError(f"held_out: {len(self.held_out.classes)} counts do not fit {len(self.classes)} classes.")
+        if not all(isinstance(name, str) for name in self.parents.values()):
+            raise TaggerError("parents must be the names of classes.")
+        if self.tree and self.activation == "softmax":
+            raise TaggerError("a tagger with one label per image cannot have a label tree.")
         if self.calibration is not None and self.calibration.scales:
             if len(self.calibration.scales) != len(self.classes):
                 raise TaggerError(
@@ -124,6 +143,11 @@ class TaggerSpec:
                 raise TaggerError("calibration: with a softmax all classes must share one scale.")
         if self.words is not None and len(self.words.places) != len(self.classes):
             raise TaggerError(f"words: {len(self.words.places)} places do not fit {len(self.classes)} classes.")
+
+    @cached_property
+    def tree(self) -> LabelTree:
+        """The label tree of the classes; false if no class has a parent."""
+        return LabelTree(self.classes, self.parents)
 
     def threshold_row(self) -> NDArray[np.float32]:
         """Give the threshold of each class, (N,)."""
@@ -152,12 +176,15 @@ def read_spec(folder: Path) -> TaggerSpec:
         content = read_json(path, MAX_SPEC_BYTES)
     except RecipeError as error:
         raise TaggerError(str(error)) from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        found = content.get("format") if isinstance(content, dict) else None
+    found = content.get("format") if isinstance(content, dict) else None
+    if found not in READ_FORMATS:
         raise TaggerError(
-            f"{path}: has format {shown(found)}, but this Tagloom reads format {FORMAT}. Upgrade tagloom."
+            f"{path}: has format {shown(found)}, but this Tagloom reads formats up to {FORMAT}. Upgrade tagloom."
         )
     try:
-        return fill(TaggerSpec, content, str(path))
+        spec = fill(TaggerSpec, content, str(path))
+        if found == 1:
+            spec = replace(spec, head_options=pin_first_defaults(spec.head, spec.head_options), format=FORMAT)
+        return spec
     except TagloomError as error:
         raise TaggerError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error

@@ -7,14 +7,15 @@ from numpy.typing import NDArray
 from rich.markup import escape
 
 import tagloom
+from tagloom.data.label_tree import LabelTree
 from tagloom.errors import TaggerError
 from tagloom.files import whole_file
-from tagloom.models.network import TaggerNetwork, count_parameters, save_weights
-from tagloom.models.onnx_export import export_onnx
+from tagloom.models.network import TaggerNetwork, count_parameters, export_network, save_weights
 from tagloom.recipe import Recipe
 from tagloom.scoring.calibration import Calibration, to_scores
 from tagloom.scoring.calibration_fit import fit_calibration
 from tagloom.scoring.measure import measure_scores
+from tagloom.scoring.promise import HeldOutCounts, count_held_out
 from tagloom.scoring.thresholds import choose_thresholds
 from tagloom.tagger.card import model_card
 from tagloom.tagger.spec import CARD_FILE, ONNX_FILE, WORDS_FILE, TaggerSpec, WordForm, write_spec
@@ -30,7 +31,7 @@ from tagloom.words.sources import resolved_source
 from tagloom.words.vector_files import LabelVectors, write_vectors
 
 Metrics = dict[str, dict[str, Any]]
-"""Metrics by part: "validation" and "held_aside"."""
+"""Metrics by part: "validation" and "held_aside"; of a student also "teachers" and "baseline"."""
 
 
 class Decision(NamedTuple):
@@ -39,10 +40,12 @@ class Decision(NamedTuple):
     Attributes:
         calibration: What is done to logits before they become scores; None for nothing.
         thresholds: (N,), the score above which each class becomes a tag.
+        held_out: What a promise can be made from; None if no labelled image is held out.
     """
 
     calibration: Calibration | None
     thresholds: NDArray[np.float32]
+    held_out: HeldOutCounts | None = None
 
 
 def finish(
@@ -53,6 +56,7 @@ def finish(
     batches: RunBatches,
     epochs: int,
     changed: int,
+    beside: Metrics,
     context: RunContext,
 ) -> Metrics:
     """Calibrate, choose thresholds, measure, and write the tagger folder.
@@ -65,34 +69,39 @@ def finish(
         batches: The run's.
         epochs: How many epochs were trained.
         changed: How many images changed or vanished while the run was stopped.
+        beside: What others score on the same images, to be kept with the metrics.
         context: The run's.
 
     Returns:
-        The metrics on validation images and on those held out.
+        The metrics on validation images and on those held out, then those of others.
     """
     note_skipped((batches.learn, batches.held_out, batches.val), context)
     network.eval()
     recipe = plan.recipe
     held_out = score_part(batches.held_out, forward, "held-out images", context)
     validation = score_part(batches.val, forward, "validation images", context)
-    decision = decide(held_out, recipe, len(tables.table.classes))
+    tree = tables.table.tree
+    decision = decide(held_out, recipe, tree)
     if recipe.calibration.kind != "none" and decision.calibration is None:
         context.log.say("[yellow]no labelled image is held out, so scores are not calibrated.[/]")
     metrics = {
-        part: measure(scored, recipe, decision)
+        part: measure(scored, recipe, decision, tree)
         for part, scored in (("validation", validation), ("held_aside", held_out))
         if scored is not None
-    }
+    } | beside
     spec = TaggerSpec(
         classes=tables.table.classes,
         preprocess=recipe.preprocess,
         backbone=recipe.backbone.name,
+        backbone_depths=recipe.backbone.depths,
         head=recipe.head.name,
         head_options=recipe.head.options,
         task=recipe.task,
         activation=recipe.activation,
         calibration=decision.calibration,
         thresholds=tuple(float(value) for value in decision.thresholds),
+        held_out=decision.held_out,
+        parents=tree.parent_names() if recipe.activation == "sigmoid" else {},
         words=_word_form(network, recipe),
         recipe=recipe.to_dict(),
         metrics=metrics,
@@ -103,19 +112,22 @@ def finish(
     return metrics
 
 
-def decide(held_out: Scored | None, recipe: Recipe, classes: int) -> Decision:
+def decide(held_out: Scored | None, recipe: Recipe, tree: LabelTree) -> Decision:
     """Fit the calibration on the held-out images, then thresholds of the calibrated scores; without images, neither."""
+    classes = len(tree.classes)
     aim, value = recipe.thresholds.aim, recipe.thresholds.value
     if held_out is None:
         return Decision(None, np.full(classes, value if aim == "fixed" else 0.5, np.float32))
     kind = recipe.calibration.kind
     calibration = None if kind == "none" else fit_calibration(*held_out, kind=kind, activation=recipe.activation)
-    scores = to_scores(held_out.logits, recipe.activation, calibration)
+    scores = to_scores(held_out.logits, recipe.activation, calibration, tree)
     wanted = None if aim == "f1" else value
-    return Decision(calibration, choose_thresholds(scores, held_out.targets, held_out.known, aim=aim, value=wanted))
+    thresholds = choose_thresholds(scores, held_out.targets, held_out.known, aim=aim, value=wanted)
+    counts = count_held_out(scores, held_out.targets, held_out.known)
+    return Decision(calibration, tree.consistent_thresholds(thresholds), counts)
 
 
-def measure(scored: Scored, recipe: Recipe, decision: Decision) -> dict[str, Any]:
+def measure(scored: Scored, recipe: Recipe, decision: Decision, tree: LabelTree) -> dict[str, Any]:
     """Give the metrics of some images as `tagloom evaluate` does, including "calibration"."""
     metrics, calibration = measure_scores(
         *scored,
@@ -123,6 +135,7 @@ def measure(scored: Scored, recipe: Recipe, decision: Decision) -> dict[str, Any
         task=recipe.task,
         activation=recipe.activation,
         calibration=decision.calibration,
+        tree=tree,
     )
     return metrics | {"calibration": calibration}
 
@@ -164,7 +177,7 @@ def _write_folder(spec: TaggerSpec, network: TaggerNetwork, plan: RunPlan, conte
 def _export(network: TaggerNetwork, recipe: Recipe, context: RunContext) -> None:
     context.log.say(f"[dim]writing {ONNX_FILE} and checking it against torch …[/]")
     try:
-        export_onnx(network, context.out / ONNX_FILE, size=recipe.preprocess.size, words=network.word_input())
+        export_network(network, context.out / ONNX_FILE, size=recipe.preprocess.size)
     except TaggerError as error:  # the tagger is complete without it: it runs in torch
         context.log.event("export", problem=str(error))
         context.log.say(f"[yellow]no {ONNX_FILE} was written: {escape(str(error))}[/]")

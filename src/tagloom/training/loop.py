@@ -14,7 +14,9 @@ from tagloom.recipe.parts import OptimiserSettings, TrainingSettings
 from tagloom.training.checkpoint import CheckpointStore
 from tagloom.training.context import RunContext
 from tagloom.training.features.batches import Batch, Batches
-from tagloom.training.optimiser import learning_rate_at, moving_tensors, set_learning_rate
+from tagloom.training.memory import keep_freed_memory
+from tagloom.training.optimiser import learning_rate_at, momentum_at, moving_tensors, set_learning_rate, set_momentum
+from tagloom.training.products import fast_products
 from tagloom.training.state import Position, TrainingState
 from tagloom.training.tasks.supervised import Task
 
@@ -55,6 +57,7 @@ def fit(
     Returns:
         One dict per epoch: the task's terms, learning rate, validation metrics and seconds.
     """
+    keep_freed_memory()
     module.to(context.device)
     half = _half_precision(training.precision, context.device)
     scaler = torch.amp.GradScaler(context.device.type, enabled=half is torch.float16)
@@ -63,8 +66,9 @@ def fit(
     if checkpoint is not None:
         state.restore(checkpoint)
     loop = _Loop(state, task, batches, training, optimising, half, store, context)
-    while state.position.epoch < training.epochs and not _out_of_patience(state.position, training):
-        loop.run_epoch(validate)
+    with fast_products(context.device):
+        while state.position.epoch < training.epochs and not _out_of_patience(state.position, training):
+            loop.run_epoch(validate)
     if training.select == "best" and state.position.best_epoch >= 0:
         module.load_state_dict(store.load_best(state.position.best_epoch))
     elif state.average:
@@ -125,6 +129,7 @@ class _Loop:
         # The network's own randomness (dropout) follows from seed and step, so a resumed run repeats it.
         torch.manual_seed((self.training.seed << 32) + step)
         set_learning_rate(self.state.optimiser, self._rate_at(step))
+        set_momentum(self.state.optimiser, self._momentum_at(step))
         terms = self._optimise(micro_batches)
         if self.state.average:
             self.state.average.update(self.state.module)
@@ -169,6 +174,15 @@ class _Loop:
             step,
             self.training.epochs * self.steps_per_epoch,
             peak=self.optimising.learning_rate,
+            schedule=self.optimising.schedule,
+            warmup=self.optimising.warmup,
+        )
+
+    def _momentum_at(self, step: int) -> float:
+        return momentum_at(
+            step,
+            self.training.epochs * self.steps_per_epoch,
+            momentum=self.optimising.momentum,
             schedule=self.optimising.schedule,
             warmup=self.optimising.warmup,
         )

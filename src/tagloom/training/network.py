@@ -45,19 +45,34 @@ def first_network(plan: RunPlan, classes: tuple[str, ...], context: RunContext) 
         size=recipe.preprocess.size,
         frozen=recipe.backbone.frozen,
         drop_path=recipe.backbone.drop_path,
+        normalise=recipe.backbone.normalise,
+        depths=recipe.backbone.depths,
         word_vectors=vectors,
     )
     if plan.start:
         _start_from(network, plan.start, classes, recipe, context)
+    train_tail(network, recipe)
     check_augmented(network.head, recipe.words)
     return network
 
 
 def trained_part(network: TaggerNetwork, recipe: Recipe) -> Trained:
-    """Give the head alone where features come from a cache, and the whole network where pictures go through it."""
-    if recipe.from_cache:
-        return Trained(network.head, network.head.classify)
-    return Trained(network, network)
+    """Give the head, and with a trained tail the network, where features come from a cache; else the whole network."""
+    if not recipe.from_cache:
+        return Trained(network, network)
+    return Trained(network.head if network.backbone.cut is None else network, network.classify_kept)
+
+
+def train_tail(network: TaggerNetwork, recipe: Recipe) -> None:
+    """Cut the network where the recipe says, if it does: what comes after is trained, what comes before is frozen."""
+    settings = recipe.backbone
+    if settings.train_from is not None:
+        network.backbone.train_from(
+            settings.train_from,
+            size=recipe.preprocess.size,
+            stages=network.head.stages,
+            statistics=settings.tail_statistics,
+        )
 
 
 def _start_from(

@@ -10,9 +10,11 @@ from torch import Tensor, nn
 
 from tagloom.recipe.parts import OptimiserSettings
 
+MOMENTUM_SWING = 0.05  # so that 0.9 gives 0.95 to 0.85, the ends of torch's OneCycleLR
+
 
 def create_optimiser(module: nn.Module, settings: OptimiserSettings) -> torch.optim.Optimizer:
-    """Make AdamW, SGD or LAMB over the trainable parameters.
+    """Make AdamW, Adam, SGD or LAMB over the trainable parameters.
 
     Vectors (biases, norms) are never decayed, and parameters under `backbone.` get the rate times `backbone_factor`.
     Each group carries its `factor`; `set_learning_rate` multiplies by it.
@@ -31,17 +33,42 @@ def create_optimiser(module: nn.Module, settings: OptimiserSettings) -> torch.op
     ]
     rate, momentum = settings.learning_rate, settings.momentum
     if settings.name == "sgd":
-        return torch.optim.SGD(rows, lr=rate, momentum=momentum, nesterov=momentum > 0)
+        return torch.optim.SGD(rows, lr=rate, momentum=momentum, nesterov=settings.nesterov and momentum > 0)
     if settings.name == "lamb":
         # The loop clips gradients for every optimiser, so LAMB's own clipping is switched off.
         return Lamb(rows, lr=rate, betas=(momentum, settings.second_momentum), max_grad_norm=None)
-    return torch.optim.AdamW(rows, lr=rate, betas=(momentum, settings.second_momentum))
+    adam = torch.optim.Adam if settings.name == "adam" else torch.optim.AdamW
+    return adam(rows, lr=rate, betas=(momentum, settings.second_momentum))
 
 
 def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
     """Set the rate of every group to `rate` times the group's factor."""
     for group in optimiser.param_groups:
         group["lr"] = rate * group["factor"]
+
+
+def set_momentum(optimiser: torch.optim.Optimizer, momentum: float) -> None:
+    """Set the momentum of every group: of SGD, or the first beta of the others."""
+    for group in optimiser.param_groups:
+        if "betas" in group:
+            group["betas"] = (momentum, group["betas"][1])
+        else:
+            group["momentum"] = momentum
+
+
+def momentum_at(step: int, steps: int, *, momentum: float, schedule: str, warmup: float) -> float:
+    """Give the momentum of a step: the same throughout, but with "one-cycle-torch" the mirror image of the rate.
+
+    Args:
+        step: From 0 to steps - 1.
+        steps: Steps of the whole training.
+        momentum: The middle of what it is cycled through, from 0.05 above to 0.05 below and back.
+        schedule: As for `learning_rate_at`.
+        warmup: Share of the steps in which it falls.
+    """
+    if schedule != "one-cycle-torch":
+        return momentum
+    return _torch_cycle(step, steps, warmup, momentum + MOMENTUM_SWING, momentum - MOMENTUM_SWING, None)
 
 
 def learning_rate_at(step: int, steps: int, *, peak: float, schedule: str, warmup: float) -> float:
@@ -51,13 +78,16 @@ def learning_rate_at(step: int, steps: int, *, peak: float, schedule: str, warmu
         step: From 0 to steps - 1.
         steps: Steps of the whole training.
         peak: The highest rate.
-        schedule: "one-cycle" rises from peak / 25 and falls to peak / 10,000, both along cosines; "cosine" rises
-            linearly and falls to 0 along a cosine; "constant" rises linearly and stays.
+        schedule: "one-cycle" rises from peak / 25 and falls to peak / 10,000, both along cosines; "one-cycle-torch"
+            falls to peak / 250,000 and turns a step earlier, as torch's OneCycleLR does; "cosine" rises linearly and
+            falls to 0 along a cosine; "constant" rises linearly and stays.
         warmup: Share of the steps in which it rises.
 
     >>> [round(learning_rate_at(s, 4, peak=1.0, schedule="cosine", warmup=0.0), 2) for s in range(4)]
     [1.0, 0.85, 0.5, 0.15]
     """
+    if schedule == "one-cycle-torch":
+        return _torch_cycle(step, steps, warmup, peak / 25, peak, peak / 25e4)
     rising = warmup * steps
     if schedule == "one-cycle":
         if step < rising:
@@ -66,6 +96,14 @@ def learning_rate_at(step: int, steps: int, *, peak: float, schedule: str, warmu
     if step < rising:
         return peak * (step + 1) / (rising + 1)
     return peak if schedule == "constant" else _cosine(peak, 0.0, (step - rising) / max(1.0, steps - rising))
+
+
+def _torch_cycle(step: int, steps: int, warmup: float, start: float, turn: float, end: float | None) -> float:
+    """Go from start to turn and on to end (None for back to start) along cosines, turning where OneCycleLR does."""
+    turning = warmup * steps - 1
+    if step <= turning and turning > 0:
+        return _cosine(start, turn, step / turning)
+    return _cosine(turn, start if end is None else end, (step - turning) / max(1.0, steps - 1 - turning))
 
 
 def _cosine(start: float, end: float, share: float) -> float:

@@ -14,6 +14,7 @@ from tagloom.models.heads import check_head_options, needs_words
 from tagloom.recipe import Recipe
 from tagloom.recipe.distillation import Distillation, Images
 from tagloom.recipe.filling import fill
+from tagloom.recipe.head_parts import pin_first_defaults
 from tagloom.recipe.plain_data import read_json
 from tagloom.tagger.spec import RUN_FILE
 from tagloom.wording import shown
@@ -21,6 +22,7 @@ from tagloom.words.sources import resolved_source
 
 RECIPE_FILE = "recipe.yaml"
 MAX_PLAN_BYTES = 64 * 1024 * 1024
+FORMAT = 2  # a plan without a format is of the first
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class RunPlan:
             identity: What `run_identity` gives for the plan and its data, if they are read: `read_identity` gives it
                 back, so that a run is not resumed with other data before it has a checkpoint.
         """
-        content = asdict(replace(self.placed(), table=None)) | {"identity": identity}
+        content = asdict(replace(self.placed(), table=None)) | {"identity": identity, "format": FORMAT}
         del content["table"]
         with whole_file(folder / RECIPE_FILE) as partial:
             partial.write_text(self.recipe.to_yaml(), encoding="utf-8")
@@ -109,9 +111,14 @@ class RunPlan:
         path = folder / RUN_FILE
         try:
             content = read_json(path, MAX_PLAN_BYTES)
+            first = isinstance(content, dict) and content.get("format") is None
             if isinstance(content, dict):  # what else is in the file is not about the plan
                 content = {name: content[name] for name in _WRITTEN if name in content}
             plan = fill(RunPlan, content, str(path))
+            if first:
+                head = plan.recipe.head
+                head = replace(head, options=pin_first_defaults(head.name, head.options))
+                plan = replace(plan, recipe=replace(plan.recipe, head=head))
             if not all(isinstance(value, str) for value in plan.data_options.values()):
                 raise RecipeError(f"{path}: data_options: expected text, found {shown(plan.data_options)}.")
             if strange := [name for name in (plan.data, plan.val, plan.start) if name and not _is_path(name)]:

@@ -23,7 +23,8 @@ from tagloom.training.plan import RunPlan, check_options, read_identity
 from tagloom.training.signals import StopRequest
 from tagloom.training.tables import Tables, load_tables, report_tables
 from tagloom.training.tasks.choose import AskTeachers, choose_task
-from tagloom.training.validation import watch
+from tagloom.training.unknown import after_first_round, loss_with_unknown
+from tagloom.training.validation import choose_watched, watch
 
 
 class TrainingResult(NamedTuple):
@@ -31,7 +32,9 @@ class TrainingResult(NamedTuple):
 
     Attributes:
         classes: Label names, in the order of the metrics.
-        metrics: `tagloom.metrics.score` on validation images ("validation") and on those held out ("held_aside").
+        metrics: `tagloom.metrics.score` on validation images ("validation") and on those held out ("held_aside"); of a
+            student also the mAP of its merged teachers by kind ("teachers") and of the student without teachers
+            ("baseline"), each on the same images.
         folder: The tagger folder.
     """
 
@@ -115,15 +118,19 @@ def run_plan(
     """
     recipe = plan.recipe
     report_tables(tables, recipe, context)
+    loss = loss_with_unknown(recipe, loss, tables)
     network = first_network(plan, tables.table.classes, context)
     batches = make_batches(network, tables, recipe, context)
     note_broken(batches.broken, context)
     network.to(context.device)
     module, forward = trained_part(network, recipe)
-    teachers = ask_teachers(batches.learn, context) if ask_teachers else None
-    task = choose_task(recipe, forward, loss, network.head, teachers)
+    teaching = ask_teachers(batches, context) if ask_teachers else None
+    task = choose_task(recipe, forward, loss, network.head, teaching and teaching.groups)
     store = CheckpointStore(context.out, run_identity(plan, tables))
+    if recipe.unknown.learn_as == "pseudo-labels" and tables.silent.any():
+        after_first_round(module, forward, task, batches, tables, recipe, store, context)
     changed = compare_contents(batches, tables, store, recipe.data.max_broken, context)
+    watched = choose_watched(batches, recipe.training.seed, context)
     history = fit(
         module,
         task,
@@ -131,11 +138,12 @@ def run_plan(
         create_optimiser(module, recipe.optimiser),
         recipe.training,
         recipe.optimiser,
-        validate=lambda: watch(batches, forward, recipe, context),
+        validate=lambda: watch(watched, forward, recipe, context),
         store=store,
         context=context,
     )
-    metrics = finish(network, forward, plan, tables, batches, len(history), changed, context)
+    beside = teaching.metrics if teaching else {}
+    metrics = finish(network, forward, plan, tables, batches, len(history), changed, beside, context)
     store.remove()
-    context.log.event("finish", **{part: found["mAP"] for part, found in metrics.items()})
+    context.log.event("finish", **{part: found["mAP"] for part, found in metrics.items() if part not in beside})
     return TrainingResult(tables.table.classes, metrics, context.out)

@@ -31,6 +31,9 @@ class Interrupted(TagloomError):  # noqa: N818  it is not an error
 class StopRequest:
     """Notes SIGINT, SIGTERM and SIGHUP while it is entered. A second Ctrl-C stops at once.
 
+    One inside another passes on what it noted when it is left: work of several runs stops even if a run came to its end
+    before it could.
+
     Signals can be caught in the main thread only, so in any other thread it never asks to stop.
     """
 
@@ -65,6 +68,9 @@ class StopRequest:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+            outer = getattr(handler, "__self__", None)
+            if number == self.signal_number and isinstance(outer, StopRequest):
+                outer.signal_number = number
         self._before.clear()
 
     def _note(self, number: int, frame: FrameType | None) -> None:

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from rich.markup import escape
 
 from tagloom.data import load_table
+from tagloom.data.absent import columns_with_few_negatives, columns_without_negatives, presume_negative
 from tagloom.data.audit import MIN_IMAGES
 from tagloom.data.audit.class_names import name_clashes
 from tagloom.data.table import LabelTable
+from tagloom.data.tree_labels import with_tree
 from tagloom.errors import DataError, RecipeError
 from tagloom.recipe import Recipe
 from tagloom.recipe.distillation import Images
@@ -37,11 +39,18 @@ class Tables(NamedTuple):
     held_out: NDArray[np.bool_]
     val: LabelTable | None
 
+    @property
+    def silent(self) -> NDArray[np.bool_]:
+        """(classes,), the classes whose absence nobody states: `unknown` of the recipe says how they are learned."""
+        return columns_with_few_negatives(self.table)
+
 
 def load_tables(plan: RunPlan) -> Tables:
     """Read the tables of a plan, check them, and select what the plan names."""
     whole = load_table(plan.data, **plan.data_options) if plan.table is None else plan.table
-    val = load_table(plan.val, **plan.data_options).with_classes(whole.classes) if plan.val else None
+    val = load_table(plan.val, **plan.data_options) if plan.val else None
+    if val is not None:
+        val = with_tree(val, whole.parents, classes=whole.classes)
     _check_tables(whole, val, plan.recipe)
     held_out = hold_out(whole, plan.recipe)
     table, rows = focus(whole, plan.classes, plan.images)
@@ -51,6 +60,8 @@ def load_tables(plan: RunPlan) -> Tables:
         val, _ = focus(val, plan.classes, plan.images)
         if val.positive.nnz == 0:  # it has none of the plan's classes, so there is nothing to measure
             val = None
+    if val is not None:  # a class without a negative would be perfect, whatever it scores
+        val = presume_negative(val, columns_without_negatives(val))
     return Tables(table, held_out[rows], val)
 
 
@@ -89,6 +100,12 @@ def report_tables(tables: Tables, recipe: Recipe, context: RunContext) -> None:
     context.log.start(images=len(table), classes=len(table.classes), device=str(context.device))
     if recipe.task == "multi" and (np.diff(table.positive.indptr) == 1).all():
         context.log.say("[yellow]every image has exactly one label: did you mean --task single?[/]")
+    if silent := int(tables.silent.sum()):
+        context.log.event("silent", classes=silent, learn_as=recipe.unknown.learn_as)
+        context.log.say(
+            f"[yellow]{silent} of {len(table.classes)} classes have fewer known negatives than positives; their "
+            f"unknown pairs are learned as {recipe.unknown.learn_as} (recipe: unknown)[/]"
+        )
     if clashes := name_clashes(table.classes):
         names = listed((" and ".join(map(shown, names)) for names in clashes), most=5)
         context.log.event("alike", classes=clashes)

@@ -13,8 +13,11 @@ from tagloom.recipe.names import METRIC_NAMES, Task
 from tagloom.scoring.calibration import Activation, to_scores
 from tagloom.training.context import RunContext
 from tagloom.training.features.batches import Batches
-from tagloom.training.features.prepare import RunBatches
+from tagloom.training.features.prepare import VALIDATION, RunBatches
+from tagloom.training.products import fast_products
 from tagloom.training.tasks.supervised import Forward
+
+MOST_WATCHED = 10_000  # images that are measured after every epoch
 
 
 class Scored(NamedTuple):
@@ -30,7 +33,7 @@ def score_batches(
 ) -> Scored:
     """Run every image once and give its logits with its labels."""
     logits, targets, known = [], [], []
-    with torch.no_grad():
+    with torch.no_grad(), fast_products(device):
         for done, batch in enumerate(batches.in_order(), start=1):
             if len(batch.rows):
                 logits.append(forward(*batch.to(device).inputs).float().cpu().numpy())
@@ -48,12 +51,34 @@ def score_part(batches: Batches | None, forward: Forward, what: str, context: Ru
     return score_batches(forward, batches, device=context.device, progress=context.progress(f"scoring {what}"))
 
 
-def watch(batches: RunBatches, forward: Forward, recipe: Recipe, context: RunContext) -> dict[str, float]:
-    """Measure what is watched during training: the validation images, or without any the images held out."""
-    if batches.val is not None:
-        scored = score_part(batches.val, forward, "validation images", context)
-    else:
-        scored = score_part(batches.held_out, forward, "held-out images", context)
+class Watched(NamedTuple):
+    """The images that are measured after every epoch; `batches` is None if there are none."""
+
+    batches: Batches | None
+    what: str
+
+
+def choose_watched(batches: RunBatches, seed: int, context: RunContext) -> Watched:
+    """Choose what is watched during training: the validation images, or without any the images held out.
+
+    Of very many, a sample is watched, the same in every epoch; the finished tagger is measured on all.
+    """
+    part, what = (batches.val, VALIDATION) if batches.val is not None else (batches.held_out, "held-out images")
+    if part is None:
+        return Watched(None, what)
+    count = len(part.labels.table)
+    if count <= MOST_WATCHED:
+        return Watched(part, what)
+    rows = np.sort(np.random.default_rng(seed).choice(count, MOST_WATCHED, replace=False))
+    context.log.say(
+        f"[dim]after every epoch: metrics of a sample of {MOST_WATCHED:,} of {count:,} {what}; at the end: of all[/]"
+    )
+    return Watched(part.select(rows), f"a sample of {what}")
+
+
+def watch(watched: Watched, forward: Forward, recipe: Recipe, context: RunContext) -> dict[str, float]:
+    """Measure what is watched during training."""
+    scored = score_part(watched.batches, forward, watched.what, context)
     return {} if scored is None else headline(scored, task=recipe.task, activation=recipe.activation)
 
 

@@ -147,18 +147,18 @@ def test_teachers_side_by_side_are_the_same_and_leave_with_whoever_started_them(
 
 def test_a_teacher_that_fails_in_its_own_process_is_named_and_the_others_go_on(tmp_path, scenes):
     recipe = recipe_from_dict(read_yaml(RECIPE.replace("epochs: 12", "epochs: 1"), "recipe"))
-    plan = RunPlan(
-        str(scenes / "train.csv"), None, recipe, export=False, distill=Distillation(1, kinds=("co",), k=2, images="all")
-    )
+    settings = Distillation(1, kinds=("co",), k=2, baseline=True)
+    plan = RunPlan(str(scenes / "train.csv"), None, recipe, export=False, distill=settings)
     out = tmp_path / "run"
     checkpoint = out / "teachers" / "co-1" / "checkpoint" / "last.pt"
     checkpoint.parent.mkdir(parents=True)
     checkpoint.write_bytes(b"no checkpoint")
     with pytest.raises(TagloomError) as caught:
         distill(plan, out, cache_folder=tmp_path / "cache", jobs=2)
-    assert "1 of 2 teachers failed" in str(caught.value)
+    assert "1 of 3 runs before the student failed" in str(caught.value)
     assert f"co-1: {checkpoint}: cannot be read" in str(caught.value)
     assert (out / "teachers" / "co-2" / "tagger.json").exists()
+    assert (out / "baseline" / "tagger.json").exists()
     checkpoint.unlink()
     distill(plan, out, resume=True, cache_folder=tmp_path / "cache", jobs=2)
     assert (out / "tagger.json").exists()

@@ -54,9 +54,10 @@ QUICK = {
 
 @pytest.fixture(scope="module")
 def plan(scenes) -> RunPlan:
-    """Two teachers per graph."""
+    """Two teachers per graph, that see the images with their labels, as in the paper."""
     data, val = str(scenes / "train.csv"), str(scenes / "val.csv")
-    return RunPlan(data, val, recipe_from_dict(QUICK), export=False, distill=Distillation(1, k=2))
+    settings = Distillation(1, k=2, images="with-labels")
+    return RunPlan(data, val, recipe_from_dict(QUICK), export=False, distill=settings)
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +135,7 @@ def test_features_are_extracted_once_before_the_teachers_start(plan, tmp_path):
 
 
 def test_with_a_weight_of_nothing_the_student_is_the_plain_tagger_to_the_byte(plan, feature_cache, tmp_path, student):
-    alone = replace(plan, distill=Distillation(1, k=2, weights={"co": 0.0, "dis": 0.0}))
+    alone = replace(plan, distill=replace(plan.distill, weights={"co": 0.0, "dis": 0.0}))
     distill(alone, tmp_path / "distilled", cache_folder=feature_cache)
     train(replace(plan, distill=None), tmp_path / "plain", cache_folder=feature_cache)
     assert weights(tmp_path / "distilled") == weights(tmp_path / "plain")
@@ -216,15 +217,17 @@ def test_teachers_give_the_same_logits_from_features_and_from_pictures(student, 
     tables = load_tables(plan)
     parts = json.loads((student / PARTS_FILE).read_text())["parts"]
     group = [teacher for teacher in list_teachers(plan, tables, parts, student) if teacher.kind == "dis"]
+    uncached = replace(plan.recipe, training=replace(plan.recipe.training, cache_features=False))
+    shown_pictures = [replace(teacher, plan=replace(teacher.plan, recipe=uncached)) for teacher in group]
     classes, device = tables.table.classes, torch.device("cpu")
     (features,) = _plain_batches(plan, feature_cache, tmp_path)
-    from_features = merge_teachers(group, classes, device, from_features=True)(*features)
+    from_features = merge_teachers(group, classes, device)(*features)
     from tagloom.data.images import open_image
     from tagloom.data.transforms import prepare
 
     rows = np.flatnonzero(~tables.held_out)[:6]
     pictures = np.stack([prepare(open_image(tables.table.path(row)), plan.recipe.preprocess) for row in rows])
-    from_pictures = merge_teachers(group, classes, device, from_features=False)(torch.from_numpy(pictures))
+    from_pictures = merge_teachers(shown_pictures, classes, device)(torch.from_numpy(pictures))
     torch.testing.assert_close(from_features[:6], from_pictures, rtol=1e-3, atol=1e-3)
     assert not from_pictures.requires_grad
 
@@ -315,9 +318,10 @@ def test_stopped_within_the_student_it_goes_on_to_the_same_bytes(student, plan, 
 def test_a_run_is_not_resumed_with_other_teachers(student, plan, feature_cache, tmp_path):
     out = unfinished_copy(student, tmp_path / "run")
     for changed, named in (
-        (replace(plan, distill=Distillation(1, k=3)), "distill.k was 2, not 3"),
-        (replace(plan, distill=Distillation(1, k=2, weights={"co": 2.0})), "distill.weights was"),
-        (replace(plan, distill=Distillation(7, k=2)), "distill.teacher_epochs was 1, not 7"),
+        (replace(plan, distill=replace(plan.distill, k=3)), "distill.k was 2, not 3"),
+        (replace(plan, distill=replace(plan.distill, weights={"co": 2.0})), "distill.weights was"),
+        (replace(plan, distill=replace(plan.distill, teacher_epochs=7)), "distill.teacher_epochs was 1, not 7"),
+        (replace(plan, distill=replace(plan.distill, baseline=True)), "distill.baseline was False, not True"),
     ):
         with pytest.raises(TagloomError, match=named):
             distill(changed, out, resume=True, cache_folder=feature_cache)
@@ -332,7 +336,7 @@ def test_a_missing_teacher_is_named_and_trained_again_alone(student, plan, featu
     tables = load_tables(plan)
     group = list_teachers(plan, tables, json.loads((out / PARTS_FILE).read_text())["parts"], out)[2:]
     with pytest.raises(TaggerError, match=r"teacher dis-1 is missing.*tagloom distill --resume --out \S+run"):
-        merge_teachers(group, tables.table.classes, torch.device("cpu"), from_features=True)
+        merge_teachers(group, tables.table.classes, torch.device("cpu"))
     others = ["co-1", "co-2", "dis-2"]
     before = untouched(out, others)
     distill(plan, out, resume=True, cache_folder=feature_cache)
@@ -345,7 +349,9 @@ def test_a_folder_with_another_teacher_is_named_and_not_overwritten(student, pla
     shutil.rmtree(out / "teachers" / "co-2")
     shutil.copytree(out / "teachers" / "co-1", out / "teachers" / "co-2")
     before = untouched(out)
-    with pytest.raises(TagloomError, match=r"co-2: is not the teacher that this run wants .*list of classes.*Delete"):
+    with pytest.raises(
+        TagloomError, match=r"co-2: is not the teacher co-2 that this run wants .*list of classes.*Delete"
+    ):
         distill(plan, out, resume=True, cache_folder=feature_cache)
     assert untouched(out) == before
 
@@ -373,7 +379,7 @@ def test_a_teacher_that_fails_is_named_and_the_others_go_on(plan, feature_cache,
         distill(plan, tmp_path / "run", cache_folder=feature_cache)
     monkeypatch.undo()
     message = str(caught.value)
-    assert "1 of 4 teachers failed" in message
+    assert "1 of 4 runs before the student failed" in message
     assert "co-2: RuntimeError: out of memory" in message
     assert f"tagloom distill --resume --out {tmp_path / 'run'}" in message
     finished = [name for name in NAMES if (tmp_path / "run" / "teachers" / name / SPEC_FILE).exists()]
@@ -388,7 +394,7 @@ def test_broken_images_are_judged_by_the_whole_table(scenes, tmp_path, recipe):
     pictures = sorted((photos / "images").glob("train_*.jpg"))
     for picture in pictures[:2]:
         picture.write_bytes(b"no picture")
-    settings = Distillation(1, kinds=("random",), k=12)
+    settings = Distillation(1, kinds=("random",), k=12, images="with-labels")
     plan = RunPlan(str(photos / "train.csv"), None, recipe_from_dict(recipe), export=False, distill=settings)
     distill(plan, tmp_path / "run", cache_folder=tmp_path / "cache")
     left_out = [read_spec(folder).data for folder in (tmp_path / "run" / "teachers").iterdir()]

@@ -55,6 +55,8 @@ def test_every_kind_splits_all_labels_in_its_own_way():
     assert parts["dis"] == names(partition(table.positive, 3, "dis", seed=4))
     assert parts["random"] == names(random_partition(8, 3, seed=4))
     assert parts["self"] == [list(CLASSES)], "one teacher, whatever k"
+    cut = split_labels(table, plan_with(kinds=("random",), random_sizes="random").distill, seed=4)
+    assert cut["random"] == names(random_partition(8, 3, seed=4, sizes="random")) != parts["random"]
 
 
 def test_partitions_are_read_as_they_were_written(tmp_path):
@@ -153,8 +155,24 @@ def test_the_recipe_of_a_teacher_with_all_classes_is_the_students():
         ({"weights": {"co": float("nan")}}, "the weight of co is .*number of at least 0"),
         ({"k": 0}, "k is 0; it must be a whole number of at least 1"),
         ({"tau": 0.0}, "greater than 0"),
+        ({"student_epochs": 0}, "student_epochs is 0"),
+        ({"random_sizes": "random"}, "--random-sizes random: is about --kinds random"),
     ],
 )
 def test_a_distillation_that_cannot_be_is_refused(choices, message):
     with pytest.raises(RecipeError, match=message):
         plan_with(**choices)
+
+
+def test_teachers_may_have_a_learning_rate_of_their_own():
+    recipe = {"optimiser": {"learning_rate": 1e-5}}
+    for chosen, rate in ((None, 1e-5), (1e-4, 1e-4)):
+        plan = plan_with(recipe, teacher_learning_rate=chosen)
+        teachers = teachers_of(plan, make_table())
+        assert {teacher.plan.recipe.optimiser.learning_rate for teacher in teachers} == {rate}
+    with pytest.raises(RecipeError, match="teacher_learning_rate is 0"):
+        plan_with(teacher_learning_rate=0.0)
+
+
+def test_a_recipe_takes_a_weight_of_its_base_away_with_null():
+    assert plan_with(kinds=("co",), weights={"co": 1.0, "dis": None}).distill.weights == {"co": 1.0}

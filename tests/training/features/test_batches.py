@@ -221,3 +221,38 @@ def test_repeated_pictures_stand_side_by_side_and_each_is_augmented_again(pictur
     (pixels,) = batch.inputs
     assert any(not torch.equal(pixels[2 * pair], pixels[2 * pair + 1]) for pair in range(len(pairs)))
     assert torch.equal(batch.targets, batches.labels.batch((), batch.rows.numpy()).targets)
+
+
+def test_some_images_are_chosen_with_their_features_labels_and_pictures(feature_batches, picture_folder):
+    rows = np.array([20, 3, 11])
+    for whole in (feature_batches(), image_batches(picture_folder)):
+        every = {int(row): batch.inputs[0][place] for batch in whole.in_order() for place, row in enumerate(batch.rows)}
+        (batch,) = whole.select(rows).in_order()
+        for place, row in enumerate(rows.tolist()):
+            assert torch.equal(batch.inputs[0][place], every[row])
+        assert torch.equal(batch.targets.long(), (torch.from_numpy(rows)[:, None] >> torch.arange(5)) & 1)
+
+
+def test_maps_come_channels_last_so_that_their_tokens_need_no_copy(tmp_path):
+    maps = np.random.default_rng(0).normal(size=(COUNT, 300, 6, 5)).astype(np.float16)
+    cache = FeatureCache(tmp_path)
+    cache.add([str(row) for row in range(COUNT)], [maps])
+    batches = FeatureBatches(
+        [cache.view([str(row) for row in range(COUNT)])], make_table(tmp_path), batch_size=4, seed=0
+    )
+    for batch in batches.epoch(0):
+        (found,) = batch.inputs
+        assert found.dtype == torch.float32
+        assert found.flatten(2).transpose(1, 2).is_contiguous()
+        np.testing.assert_array_equal(found.numpy(), maps[batch.rows.numpy()].astype(np.float32))
+
+
+def test_what_goes_wrong_while_reading_ahead_is_raised(feature_batches, monkeypatch):
+    batches = feature_batches()
+
+    def fails(rows):
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(batches.views[0], "gather", fails)
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(batches.in_order())

@@ -170,15 +170,6 @@ def test_a_folder_that_cannot_be_made_says_so(tmp_path):
         FeatureCache(tmp_path / "file" / "cache").add(["x"], features(0, 1))
 
 
-def test_large_maps_are_kept_in_half_precision_and_small_summaries_exactly(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache_module, "FLOAT32_VALUES", 10)
-    cache, held = filled(tmp_path)
-    pooled, maps = cache.view(["a"]).gather(np.array([0]))
-    assert pooled.dtype == np.float32
-    assert maps.dtype == np.float16
-    np.testing.assert_allclose(maps[0], held["a"][1], rtol=1e-3)
-
-
 def test_tensors_keep_their_order_when_there_are_more_than_ten(tmp_path):
     arrays = [np.full((2, 3), number, np.float32) for number in range(13)]
     FeatureCache(tmp_path).add(["a", "b"], arrays)

@@ -14,7 +14,7 @@ from torch import nn
 
 from tagloom.cache_folder import is_intact, read_meta
 from tagloom.data.images import open_image
-from tagloom.data.reading import PictureBatch
+from tagloom.data.reading import Computed
 from tagloom.data.transforms import prepare
 from tagloom.errors import DataError, TaggerError
 from tagloom.models.network import TaggerNetwork, build_network
@@ -25,6 +25,7 @@ from tagloom.training.features import extract
 from tagloom.training.features.cache import FeatureCache
 from tagloom.training.features.extract import extract_features, extractor_key
 from tagloom.training.features.shard import read_shard
+from tagloom.training.features.stored import as_stored
 from tagloom.training.features.views import MIRRORED, PLAIN, View
 from tagloom.training.signals import Interrupted, StopRequest
 
@@ -166,7 +167,6 @@ def test_a_check_that_refuses_comes_before_any_work(network, paths, root, monkey
 
 
 def test_a_stop_keeps_what_was_computed(network, paths, root, monkeypatch):
-    monkeypatch.setattr(extract, "CORE_IMAGES", 4)
     stop = StopRequest()
 
     def progress(done, total):
@@ -179,18 +179,16 @@ def test_a_stop_keeps_what_was_computed(network, paths, root, monkeypatch):
 
 
 def test_shards_are_written_along_the_way(network, paths, root, monkeypatch):
-    monkeypatch.setattr(extract, "CORE_IMAGES", 2)
     monkeypatch.setattr(extract, "SHARD_IMAGES", 4)
     run(network, paths, root)
     assert len(list((root / "features").rglob("*.safetensors"))) == 3
 
 
 def test_a_shard_is_written_when_it_takes_enough_memory(network, paths, root, monkeypatch):
-    monkeypatch.setattr(extract, "CORE_IMAGES", 2)
     monkeypatch.setattr(extract, "SHARD_BYTES", 5 * 256 * 4)  # five images of 256 float32 values
     run(network, paths, root)
     shards = [read_shard(path) for path in (root / "features").rglob("*.safetensors")]
-    assert sorted(len(shard.keys) for shard in shards) == [6, 6]
+    assert sorted(len(shard.keys) for shard in shards) == [2, 5, 5]
 
 
 def test_maps_are_held_in_half_precision_and_a_shard_at_a_time(tmp_path, monkeypatch):
@@ -200,14 +198,16 @@ def test_maps_are_held_in_half_precision_and_a_shard_at_a_time(tmp_path, monkeyp
 
     def summaries(run, todo, *others):
         for first in range(0, images, 8):
-            yield PictureBatch(list(range(first, first + 8)), np.zeros(0, np.uint8), []), [maps + first]
+            yield Computed(list(range(first, first + 8)), [maps + first], [])
 
     monkeypatch.setattr(extract, "_summaries", summaries)
     monkeypatch.setattr(extract, "SHARD_BYTES", 32 << 20)
     keys = [f"{number:032x}" for number in range(images)]
     cache = FeatureCache(tmp_path)
     tracemalloc.start()
-    extract._fill(cache, print, keys, {}, PREPROCESS, view=PLAIN, stop=StopRequest(), progress=no_progress)
+    extract._fill(
+        cache, print, keys, {}, PREPROCESS, view=PLAIN, store=as_stored, stop=StopRequest(), progress=no_progress
+    )
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < (32 + 4 * 8) << 20, "a shard, and a few batches of 8 MiB; 306 MiB before"
@@ -307,7 +307,6 @@ def test_a_request_to_stop_is_heard_while_files_are_looked_up(network, paths, ro
 
 @pytest.mark.parametrize("damage", ["zeroed", "cut", "gone"])
 def test_a_damaged_shard_is_noted_and_its_images_are_extracted_again(network, paths, root, monkeypatch, damage):
-    monkeypatch.setattr(extract, "CORE_IMAGES", 2)
     monkeypatch.setattr(extract, "SHARD_IMAGES", 4)
     before = run(network, paths, root).features.gather(np.arange(12))[0]
     shard = min((root / "features").rglob("*.safetensors"))
@@ -326,7 +325,6 @@ def test_a_damaged_shard_is_noted_and_its_images_are_extracted_again(network, pa
 
 
 def test_an_extraction_survives_that_its_cache_is_cleared(network, paths, root, monkeypatch):
-    monkeypatch.setattr(extract, "CORE_IMAGES", 2)
     monkeypatch.setattr(extract, "SHARD_IMAGES", 4)
     run(network, paths[:4], root)
 

@@ -94,6 +94,7 @@ from pathlib import Path
 import numpy as np
 from tagloom.cache_folder import is_intact
 from tagloom.training.features.cache import FeatureCache
+from tagloom.training.features.stored import as_stored
 
 folder, rounds = Path(sys.argv[1]), int(sys.argv[2])
 KEYS = [f"{number:032x}" for number in range(40)]
@@ -106,7 +107,7 @@ def write():
     cache = FeatureCache(folder)
     while todo := cache.missing(KEYS):
         chosen = todo[:4]
-        cache.add(chosen, *([features(key), features(key)[:, :7]] for key in chosen))
+        cache.add(chosen, *(as_stored([features(key), features(key)[:, :7]]) for key in chosen))
 
 killed = unfinished = 0
 most = 0.5

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tagloom.data.absent import columns_with_few_negatives
 from tagloom.data.audit.class_names import likely_slips, name_clashes, rare_columns
 from tagloom.data.audit.files import Digest, digest_of, examine, in_threads
 from tagloom.data.audit.findings import (
@@ -21,8 +22,9 @@ from tagloom.data.audit.findings import (
     Leak,
     LikelySlip,
 )
-from tagloom.data.audit.labels import labels_per_image, pairs_per_class, strongest_pairs, unknown_per_class
+from tagloom.data.audit.labels import labels_per_image, strongest_pairs
 from tagloom.data.images import MAX_PIXELS
+from tagloom.data.pair_counts import pairs_per_class, unknown_per_class
 from tagloom.data.parsing.image_paths import leaves_folder
 from tagloom.data.table import LabelTable
 from tagloom.progress import Progress, no_progress
@@ -89,12 +91,16 @@ def audit(
         labels_per_image=labels_per_image(table),
         strongest_pairs=strongest_pairs(table, positives),
         classes_without_positive=[table.classes[column] for column in np.flatnonzero(positives == 0)],
+        classes_with_few_negatives=[
+            table.classes[column] for column in np.flatnonzero(columns_with_few_negatives(table))
+        ],
         rare_classes=[table.classes[column] for column in rare_columns(positives)],
         likely_slips=[] if table.classes_given else likely_slips(table.classes, positives),
         class_name_clashes=name_clashes(table.classes),
         class_names_with_outer_spaces=[name for name in table.classes if name != name.strip()],
         repeated_rows=table.repeated,
         ignored_columns=list(table.ignored_columns),
+        understood=list(table.understood),
         absolute_paths=[image for image in table.images if Path(image).is_absolute()],
         paths_outside=[image for image in table.images if leaves_folder(image)],
         problems=problems,

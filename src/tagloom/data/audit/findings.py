@@ -85,6 +85,8 @@ class Audit:
     strongest_pairs: list[LabelPair]
     """Ordered by the share of images with either class that have both, strongest first."""
     classes_without_positive: list[str]
+    classes_with_few_negatives: list[str]
+    """Classes with unknown pairs and fewer known negatives than positives: that an image lacks them says nothing."""
     rare_classes: list[str]
     """Classes with at least one positive, but fewer than `FEW_POSITIVES`."""
     likely_slips: list[LikelySlip]
@@ -96,6 +98,8 @@ class Audit:
     """Number of rows that repeated an earlier one and were merged into it."""
     ignored_columns: list[str]
     """Columns of the table that hold neither images nor labels."""
+    understood: list[str]
+    """What the reader understood the source to mean, and why."""
     absolute_paths: list[str]
     """Images that the table names by an absolute path: the table works on this machine only."""
     paths_outside: list[str]

@@ -4,21 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagloom.data.audit.findings import LabelPair, LabelsPerImage
-from tagloom.data.table import LabelTable, Pairs
+from tagloom.data.table import LabelTable
 
 STRONGEST_PAIRS = 20
 _CHUNK = 512  # classes whose pairs are counted at a time
-
-
-def pairs_per_class(pairs: Pairs) -> NDArray[np.int64]:
-    """Count the listed pairs of each class, (classes,)."""
-    return np.bincount(pairs.indices, minlength=pairs.shape[1]).astype(np.int64)
-
-
-def unknown_per_class(table: LabelTable, positives: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Count the images for which each class is unknown, (classes,)."""
-    excepted = np.zeros_like(positives) if table.exceptions is None else pairs_per_class(table.exceptions)
-    return excepted if table.unlisted == "negative" else len(table) - positives - excepted
 
 
 def labels_per_image(table: LabelTable) -> LabelsPerImage:

@@ -6,6 +6,7 @@ To add a format, write its module and put its `Format` into `FORMATS`.
 import os
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,19 @@ from tagloom.data.formats.nuswide import NUS_WIDE
 from tagloom.data.formats.nuswide_lists import NUS_WIDE_LISTS
 from tagloom.data.formats.openimages import OPEN_IMAGES
 from tagloom.data.formats.parquet import PARQUET
+from tagloom.data.formats.photo_library import PHOTO_LIBRARY
 from tagloom.data.formats.voc import VOC
-from tagloom.data.table import LabelTable
+from tagloom.data.parsing.class_tree import find_class_tree
+from tagloom.data.table import LabelTable, not_a_class
+from tagloom.data.tree_labels import with_paths, with_tree
 from tagloom.errors import DataError, unknown_name
 from tagloom.wording import first_line, shown
 
 __all__ = ["FORMATS", "Format", "load_table"]
 
 # The first format that recognises a path reads it, so special ones come before general ones: a VOC split is a .txt
-# file, NUS-WIDE and Open Images are .csv files, and folders of VOC and NUS-WIDE contain folders of images.
+# file, NUS-WIDE and Open Images are .csv files, folders of VOC and NUS-WIDE contain folders of images, and so do most
+# photo libraries.
 FORMATS: tuple[Format, ...] = (
     VOC,
     NUS_WIDE,
@@ -38,6 +43,7 @@ FORMATS: tuple[Format, ...] = (
     COCO,
     NUS_WIDE_LISTS,
     IMAGE_FOLDER,
+    PHOTO_LIBRARY,
     CLASS_FOLDERS,
 )
 _KNOWN = f"Tagloom reads {'; '.join(entry.given for entry in FORMATS)}."
@@ -53,7 +59,8 @@ def load_table(path: str | os.PathLike[str], *, classes: Sequence[str] | None = 
         **options: How to read the format: `images`, `image_column`, `label_column` and `separator` for CSV, Parquet,
             JSON lines and image folders; `images` and `unannotated` for COCO; `split` and `images` for NUS-WIDE, and
             `unannotated` for its original lists; `images`, `machine` and `min_confidence` for Open Images; `split` and
-            `difficult` for Pascal VOC. The format's reader documents them.
+            `difficult` for Pascal VOC; `absent`, `min_count`, `include` and `exclude` for photos with keywords. The
+            format's reader documents them.
 
     Raises:
         DataError: Says what was found, where, and what to do.
@@ -75,11 +82,26 @@ def load_table(path: str | os.PathLike[str], *, classes: Sequence[str] | None = 
         for name in options:
             if name not in found.options:
                 raise DataError(f"{given}: {unknown_name(f'option for {found.name}', name, found.options)}")
-        return found.read(given, classes, **options)
+        return _in_a_tree(found.read(given, classes, **options), given)
     except OSError as error:
         raise DataError(
             f"{given}: cannot be read ({first_line(error)}). Check the path and its permissions."
         ) from error
+
+
+def _in_a_tree(table: LabelTable, path: Path) -> LabelTable:
+    """Complete a table by the label tree that `classes.yaml` or the names of its classes give, if there is one."""
+    tree = find_class_tree(path)
+    if tree is None:
+        return with_paths(table)
+    if not table.classes_given and (
+        foreign := next((name for name in table.classes if name not in tree.classes), None)
+    ):
+        raise DataError(f"{table.source}: {not_a_class(foreign, tree.classes)} Correct it, or add it to {tree.path}.")
+    complete = with_tree(table, tree.parents, classes=None if table.classes_given else tree.classes)
+    levels = int(complete.tree.levels.max())
+    note = f"{tree.path.name} puts the {len(complete.classes):,} classes into a tree of {levels} levels"
+    return replace(complete, classes_given=True, understood=(*complete.understood, note))
 
 
 def _check_classes(classes: Sequence[str]) -> None:

@@ -11,8 +11,22 @@ from tagloom.data.table import LabelTable, Unlisted
 from tagloom.errors import DataError
 from tagloom.wording import listed, shown
 
-_POSITIVE, _NEGATIVE, _UNKNOWN = {"1", "1.0", "true"}, {"0", "0.0", "false"}, {"-1", "-1.0", "", "nan", "none"}
 _SAMPLE = 1000
+
+
+class MarkForms(NamedTuple):
+    """What may stand in the column of a class, in lower case."""
+
+    positive: frozenset[str]
+    negative: frozenset[str]
+    unknown: frozenset[str]
+
+
+MARKS = MarkForms(
+    frozenset({"1", "1.0", "true"}),
+    frozenset({"0", "0.0", "false"}),
+    frozenset({"-1", "-1.0", "", "nan", "none"}),
+)
 
 
 class _Marks(NamedTuple):
@@ -52,6 +66,7 @@ def read_class_columns(sheet: Sheet, root: Path, image_column: int, given: Given
         source=str(sheet.path),
         classes_given=given is not None,
         repeated=collected.repeated,
+        negatives_stated=True,
     )
 
 
@@ -92,11 +107,11 @@ def _marks(sheet: Sheet, number: int, cells: Sequence[Cell] | SparseCells, colum
         if column is None:
             continue
         value = str(cell).strip().lower() if not isinstance(cell, list | dict) else "a list"
-        if value in _NEGATIVE:
+        if value in MARKS.negative:
             marks.negative.append(column)
-        elif value in _POSITIVE:
+        elif value in MARKS.positive:
             marks.positive.append(column)
-        elif value not in _UNKNOWN:
+        elif value not in MARKS.unknown:
             name = sheet.header[sheet_column]
             raise DataError(
                 f"{sheet.at(number)}, column {shown(name)}: expected 1, 0, -1 or nothing, found {shown(cell)}. "

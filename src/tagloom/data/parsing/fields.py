@@ -7,9 +7,11 @@ a name are ignored. The whole column decides which of these it uses:
 1. If the classes are known, the first of list, `|`, `;`, `,`, one name per field, spaces for which every name in the
    column is a class.
 2. Otherwise a list if every field is one; else the first of `|`, `;`, `,` that occurs outside quotes; else spaces, if
-   somewhere a quoted name is followed or preceded by another name; else one name per field.
+   somewhere a quoted name is followed or preceded by another name, or every field holds numbers and one holds several;
+   else one name per field.
 
-So guessing never breaks a name with spaces: spaces separate only where quotes or the known classes say so.
+So guessing never breaks a name with spaces: spaces separate only where quotes, the known classes or nothing but numbers
+say so.
 """
 
 import ast
@@ -39,6 +41,8 @@ _HELD_NEXT_TO_A_NAME = re.compile(rf"{_HELD}\s+\S|\S\s+{_HELD}")
 # Quantifiers are possessive (*+), which takes linear time: nothing is tried again after a mismatch.
 _STRING = r"""(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")"""
 _LITERAL_LIST = re.compile(rf"\[\s*+(?:{_STRING}\s*+(?:,\s*+{_STRING}\s*+)*+(?:,\s*+)?+)?+\]", re.DOTALL)
+_NUMBERS = re.compile(r"\s*+\d{1,18}(?:\s++\d{1,18})*+\s*+", re.ASCII)
+_NUMBER_LIST = re.compile(r"\[\s*+\d{1,18}\s*+(?:,\s*+\d{1,18}\s*+)*+\]", re.ASCII)
 
 
 def split_labels(field: str, separator: Separator) -> list[str]:
@@ -50,7 +54,7 @@ def split_labels(field: str, separator: Separator) -> list[str]:
     ['dining table', 'dog']
     """
     if separator == "list":
-        names = _as_list(field) if field.strip() else []
+        names = as_list(field) if field.strip() else []
         if names is None:
             raise DataError(f"{shown(field)} is not a list of names")
         return names
@@ -94,36 +98,42 @@ def separator_by_look(fields: Iterable[str]) -> Separator:
 
     >>> separator_by_look(["dog", "dining table, dog"])
     ','
-    >>> separator_by_look(["dog", "dining table"])
-    ''
+    >>> separator_by_look(["dog", "dining table"]), separator_by_look(["147 616", "3"])
+    ('', ' ')
     """
     lists, adjacent, marks = 0, False, set[Separator]()
-    nothing_but_lists = True
+    nothing_but_lists = nothing_but_numbers = True
+    several = False
     for field in fields:
         if not field.strip():
             continue
-        nothing_but_lists = nothing_but_lists and _as_list(field) is not None
+        nothing_but_lists = nothing_but_lists and as_list(field) is not None
         lists += nothing_but_lists
         bare = _QUOTED_NAME.sub(_HELD, field) if '"' in field else field
+        nothing_but_numbers = nothing_but_numbers and _NUMBERS.fullmatch(field) is not None
+        several = several or len(field.split(None, 1)) > 1
         marks.update(mark for mark in _MARKS if mark in bare)
         adjacent = adjacent or _HELD_NEXT_TO_A_NAME.search(bare) is not None
         if _MARKS[0] in marks and not nothing_but_lists:
             break
     if nothing_but_lists and lists:
         return "list"
-    return next((mark for mark in _MARKS if mark in marks), " " if adjacent else "")
+    spaces = adjacent or (nothing_but_numbers and several)
+    return next((mark for mark in _MARKS if mark in marks), " " if spaces else "")
 
 
 def _holds_only(field: str, separator: Separator, classes: Collection[str]) -> bool:
     if separator == "list":
-        names = _as_list(field) if field.strip() else []
+        names = as_list(field) if field.strip() else []
         return names is not None and all(name in classes for name in names)
     return all(name in classes for name in split_labels(field, separator))
 
 
-def _as_list(field: str) -> list[str] | None:
-    """Return the names in a JSON or Python list of strings; None if the field is something else."""
+def as_list(field: str) -> list[str] | None:
+    """Return the names in a JSON or Python list of strings or whole numbers; None if the field is something else."""
     text = field.strip()
+    if text.startswith("[") and _NUMBER_LIST.fullmatch(text):
+        return [number.strip() for number in text[1:-1].split(",")]
     if not (text.startswith("[") and text.endswith("]") and _LITERAL_LIST.fullmatch(text)):
         return None
     try:
@@ -138,7 +148,8 @@ def _as_list(field: str) -> list[str] | None:
 
 def _needs_quotes(name: str) -> bool:
     risky = name.startswith(("[", *FORMULA_MARKS))  # a list to us, or a formula to a spreadsheet
-    return risky or name != name.strip() or any(mark in name for mark in ('"', *_MARKS))
+    numbers = len(name.split(None, 1)) > 1 and _NUMBERS.fullmatch(name) is not None  # would be several labels
+    return risky or numbers or name != name.strip() or any(mark in name for mark in ('"', *_MARKS))
 
 
 def _quoted(name: str) -> str:

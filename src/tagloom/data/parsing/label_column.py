@@ -11,6 +11,15 @@ from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
 from tagloom.wording import shown
 
+_HOW_JOINED: dict[Separator, str] = {
+    "list": "each field of labels is a list",
+    "|": "labels of an image are separated by '|'",
+    ";": "labels of an image are separated by ';'",
+    ",": "labels of an image are separated by ','",
+    " ": "labels of an image are separated by spaces",
+    "": "each field of labels is one label; if spaces separate several, choose separator=' '",
+}
+
 
 def read_label_column(
     sheet: Sheet,
@@ -56,6 +65,7 @@ def read_label_column(
         classes_given=given is not None,
         repeated=collected.repeated,
         ignored_columns=tuple(name for name in others if name),
+        understood=(_HOW_JOINED[separator],),
     )
 
 

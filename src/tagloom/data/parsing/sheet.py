@@ -43,6 +43,8 @@ class SheetOptions(TypedDict, total=False):
     """The column of labels; by default one with a usual name (labels, tags, ...), else every class has a column."""
     separator: str | None
     """What joins names in the column of labels; by default found as `fields` describes."""
+    names: str | Path | None
+    """A CSV file with the names of classes that the table calls by numbers; by default `labels.csv` or the like."""
 
 
 SHEET_OPTIONS = tuple(SheetOptions.__annotations__)

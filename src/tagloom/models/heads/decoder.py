@@ -1,8 +1,8 @@
 """Decoders: queries and image tokens in, one token per query out.
 
 A decoder is called with the module that makes the queries, the memory (B, S, D) and the (rows, columns) of its grid,
-and gives tokens (B, K, D). With `words` (K, g, d_w) it asks for the queries of these words. To a list `maps` it adds
-the attention (B, heads, K, S) of each layer that reads the image.
+and gives tokens (B, K, D). With `words` (K, g, d_w) it asks for the queries of these words. A `trace` notes what each
+layer that reads the image did.
 """
 
 from typing import cast
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from tagloom.checks import check_whole
 from tagloom.models.heads.memo import Memo
 from tagloom.models.heads.options import MAX_LAYERS
+from tagloom.models.heads.trace import Trace
 from tagloom.models.heads.transformer import (
     Attention,
     EncoderLayer,
@@ -37,7 +38,7 @@ class Decoder(nn.Module):
         queries: nn.Module,
         memory: Tensor,
         grid: tuple[int, int],
-        maps: list[Tensor] | None = None,
+        trace: Trace | None = None,
         words: Tensor | None = None,
     ) -> Tensor:
         """Decode memory (B, S, D) to (B, K, D)."""
@@ -51,7 +52,7 @@ class CrossAttentionDecoder(Decoder):
     target starts at zero, the query is added to it wherever it asks, and a last norm closes the decoder.
 
     Everything before the first cross-attention is independent of the image. It is computed once for a batch, with one
-    dropout mask for all its images, and in eval mode once per weights.
+    dropout mask for all its images unless `dropout_per_image`, and in eval mode once per weights.
 
     Args:
         width: D.
@@ -62,6 +63,9 @@ class CrossAttentionDecoder(Decoder):
         queries_as_position: Whether the target starts at zero and the queries are its position.
         positions: Whether keys carry 2-D sine positions.
         dropout: On residual branches and in feed-forward layers.
+        attention_dropout: On attention weights; 0.1 in the released code of ML-Decoder and Query2Label.
+        dropout_per_image: Whether the part before the image has a dropout mask for each image, as in that code, at the
+            cost of running it for each.
     """
 
     scores_apart = True
@@ -78,22 +82,31 @@ class CrossAttentionDecoder(Decoder):
         queries_as_position: bool = False,
         positions: bool = False,
         dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        dropout_per_image: bool = False,
     ) -> None:
         super().__init__()
         check_whole("head option decoder.layers", layers, 1, MAX_LAYERS)
         check_whole("head option decoder.encoder_layers", encoder_layers, 0, MAX_LAYERS)
-        hidden = check_sizes(width, attention_heads, feed_forward, dropout, positions)
+        hidden = check_sizes(width, attention_heads, feed_forward, positions, dropout, attention_dropout)
 
         def mixing(number: int) -> nn.Module | None:
             if queries_as_position and (number == 0 or not self.mixes_queries):
                 return None  # a first target of zeros holds nothing to mix
-            return SelfAttention(width, attention_heads, dropout) if self.mixes_queries else SelfNorm(width, dropout)
+            if not self.mixes_queries:
+                return SelfNorm(width, dropout)
+            return SelfAttention(width, attention_heads, dropout, attention_dropout=attention_dropout)
 
         self.positions = positions
         self.queries_as_position = queries_as_position
+        self.dropout_per_image = dropout_per_image
         sizes = (width, attention_heads, hidden, dropout)
-        self.encoder = nn.ModuleList([EncoderLayer(*sizes) for _ in range(encoder_layers)])
-        self.layers = nn.ModuleList([DecoderLayer(*sizes, mixing(number)) for number in range(layers)])
+        self.encoder = nn.ModuleList(
+            [EncoderLayer(*sizes, attention_dropout=attention_dropout) for _ in range(encoder_layers)]
+        )
+        self.layers = nn.ModuleList(
+            [DecoderLayer(*sizes, attention_dropout, mixing(number)) for number in range(layers)]
+        )
         self.norm = nn.LayerNorm(width) if queries_as_position else nn.Identity()
         self._asked: Memo[tuple[Tensor, Tensor, Tensor | None]] = Memo()
 
@@ -102,23 +115,26 @@ class CrossAttentionDecoder(Decoder):
         queries: nn.Module,
         memory: Tensor,
         grid: tuple[int, int],
-        maps: list[Tensor] | None = None,
+        trace: Trace | None = None,
         words: Tensor | None = None,
     ) -> Tensor:
-        """Decode memory (B, S, D) to (B, K, D); maps are those of the cross-attentions."""
+        """Decode memory (B, S, D) to (B, K, D)."""
         position = memory_positions(grid, memory) if self.positions else None
         for layer in self.encoder:
             memory = layer(memory, position)
         if self.training:
-            target, projected, query_position = self._ask(queries, words)
+            rows = memory.shape[0] if self.dropout_per_image else 1
+            target, projected, query_position = self._ask(queries, words, rows)
         else:
             sources = self._sources(queries, words)
             target, projected, query_position = self._asked(sources, lambda: self._ask(queries, words))
         for number, module in enumerate(self.layers):
             layer = cast(DecoderLayer, module)
             if number > 0:
-                target, projected = layer.ask(target, query_position)
-            target = layer.answer(target, projected, memory, position, maps)
+                target, projected = layer.ask(target, query_position, trace)
+            target = layer.answer(target, projected, memory, position, trace)
+        if trace is not None and isinstance(self.norm, nn.LayerNorm):
+            trace.note_norm(self.norm, target)
         decoded: Tensor = self.norm(target)
         return decoded
 
@@ -127,11 +143,11 @@ class CrossAttentionDecoder(Decoder):
         self._asked.clear()
         return super().train(mode)
 
-    def _ask(self, queries: nn.Module, words: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Run the part before the image: the target, its projection, and the queries if they are a position."""
+    def _ask(self, queries: nn.Module, words: Tensor | None, rows: int = 1) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Run the part before the image, in so many rows: the target, its projection, and queries as a position."""
         first = cast(DecoderLayer, self.layers[0])
         # Not a view of a parameter, which would claim to need a gradient even where none is recorded.
-        vectors = torch.stack([queries(words)])
+        vectors = torch.stack([queries(words)]).expand(rows, -1, -1)
         if self.queries_as_position:
             return (*first.ask(torch.zeros_like(vectors), vectors), vectors)
         return (*first.ask(vectors, None), None)
@@ -157,26 +173,36 @@ class DecoderLayer(nn.Module):
     `ask` is everything before the image comes in, `answer` the rest. `mixing` is `SelfAttention`, `SelfNorm` or None.
     """
 
-    def __init__(self, width: int, heads: int, feed_forward: int, dropout: float, mixing: nn.Module | None) -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        feed_forward: int,
+        dropout: float,
+        attention_dropout: float,
+        mixing: nn.Module | None,
+    ) -> None:
         super().__init__()
         self.mixing = mixing
-        self.attention = Attention(width, heads)
+        self.attention = Attention(width, heads, dropout=attention_dropout)
         self.norm = nn.LayerNorm(width)
         self.dropout = nn.Dropout(dropout)
         self.feed_forward = FeedForward(width, feed_forward, dropout)
 
-    def ask(self, target: Tensor, query_position: Tensor | None) -> tuple[Tensor, Tensor]:
+    def ask(self, target: Tensor, query_position: Tensor | None, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """Mix the target (B or 1, K, D) and project it: gives both."""
         if self.mixing is not None:
-            target = self.mixing(target, query_position)
+            target = self.mixing(target, query_position, trace=trace)
         return target, self.attention.project(target if query_position is None else target + query_position)
 
     def answer(
-        self, target: Tensor, projected: Tensor, memory: Tensor, position: Tensor | None, maps: list[Tensor] | None
+        self, target: Tensor, projected: Tensor, memory: Tensor, position: Tensor | None, trace: Trace | None
     ) -> Tensor:
         """Gather from the memory (B, S, D), whose positions (S, D) are added to keys: gives (B, K, D)."""
-        gathered = self.attention(projected, memory, position, maps)
-        answered: Tensor = self.feed_forward(self.norm(target + self.dropout(gathered)))
+        summed = target + self.dropout(self.attention(projected, memory, position, trace))
+        if trace is not None:
+            trace.note_norm(self.norm, summed)
+        answered: Tensor = self.feed_forward(self.norm(summed), trace)
         return answered
 
 
@@ -188,7 +214,10 @@ class SelfNorm(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, tokens: Tensor, query_position: Tensor | None = None) -> Tensor:
+    def forward(self, tokens: Tensor, query_position: Tensor | None = None, trace: Trace | None = None) -> Tensor:
         """Map (B, K, D) to (B, K, D); a position has no effect."""
-        normed: Tensor = self.norm(tokens + self.dropout(tokens))
+        summed = tokens + self.dropout(tokens)
+        if trace is not None:
+            trace.note_norm(self.norm, summed, times=2.0)
+        normed: Tensor = self.norm(summed)
         return normed

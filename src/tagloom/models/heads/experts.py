@@ -31,7 +31,7 @@ from tagloom.models.heads.readout import PerClassReadout, Readout, choose_groups
 from tagloom.wording import shown
 
 DEFAULT_WIDTHS = (64, 16)
-SHARED_INPUTS = ("shared", "task")
+SHARED_INPUTS = ("task", "shared")
 
 
 class LabelLinear(nn.Module):
@@ -114,6 +114,35 @@ class HybridSharingLayer(nn.Module):
         """Show how much of each expert a label uses: (B, L, d_i) to (B, L, n_t + n_s), its own experts first."""
         return self._task_weights(task.transpose(0, 1)).transpose(0, 1)
 
+    def directions(self, task: Tensor, shared: Tensor, along: Tensor, along_shared: Tensor) -> tuple[Tensor, Tensor]:
+        """Turn directions after this layer into those before it; the gates count as constants.
+
+        Args:
+            task: What the task branch read, (L, B, d_i).
+            shared: What the shared branch read, (L, B, d_i).
+            along: Direction after the task branch, (L, B, d_o).
+            along_shared: Direction after the shared branch, (L, B, d_o); zeros where there is none.
+
+        Returns:
+            The directions before both branches, (L, B, d_i).
+        """
+        weights = self._task_weights(task)
+        count = self.task_experts.weight.shape[1] // self.width_out
+        own = _spread(weights[..., :count], along) * (self.task_experts(task) > 0)
+        before, before_shared = own @ self.task_experts.weight, torch.zeros_like(task)
+        layers = [(self.task_experts.weight.flatten(0, 1), self.task_experts.bias.flatten())]
+        if self.shared_experts is not None:
+            layers.append((self.shared_experts.weight, self.shared_experts.bias))
+            pulled = _pull(shared if self.reads_shared else task, weights[..., count:], along, *layers[1])
+            before, before_shared = (before, pulled) if self.reads_shared else (before + pulled, before_shared)
+        if self.shared_gate is not None:
+            at_once = self.experts_at_once  # as in `_mix_all`
+            shares = torch.split(self.shared_gate(shared).softmax(-1), at_once, -1)
+            every = [torch.split(torch.cat(parts), at_once * self.width_out) for parts in zip(*layers, strict=True)]
+            for share, some, offset in zip(shares, *every, strict=True):
+                before_shared = before_shared + _pull(shared, share, along_shared, some, offset)
+        return before, before_shared
+
     def _task_weights(self, tokens: Tensor) -> Tensor:
         """Weight the experts for (L, B, d_i) tokens: gives (L, B, n_t + n_s)."""
         if self.task_gates is None:
@@ -169,8 +198,8 @@ class HybridSharingReadout(Readout):
         classes: N, the L of the layers.
         shared_experts: n_s of every layer.
         task_experts: n_t of every layer.
-        shared_input: Which branch shared experts read, "shared" or "task"; with "task", or without shared experts, no
-            logit depends on a shared branch, so it is not computed.
+        shared_input: Which branch shared experts read: "task", as printed, or "shared", as in PLE. With "task", or
+            without shared experts, no logit depends on a shared branch, so it is not computed.
         layer_widths: d_o of each layer.
         gate_hidden: Hidden width of the gates; None for linear ones.
         classifier_hidden: Hidden width of the classifiers; None for linear ones.
@@ -188,7 +217,7 @@ class HybridSharingReadout(Readout):
         classes: int,
         shared_experts: int = 16,
         task_experts: int = 1,
-        shared_input: str = "shared",
+        shared_input: str = "task",
         layer_widths: Sequence[int] = DEFAULT_WIDTHS,
         gate_hidden: int | None = None,
         classifier_hidden: int | None = None,
@@ -236,6 +265,17 @@ class HybridSharingReadout(Readout):
         logits: Tensor = self.classifier(task.transpose(0, 1))
         return logits.squeeze(-1).transpose(0, 1)
 
+    def directions(self, tokens: Tensor, words: Tensor | None = None) -> Tensor:
+        """Walk back through classifier and layers, with the gates as they are: (B, N, D)."""
+        inputs = list(self._branches(tokens))
+        task = _classifier_direction(self.classifier, inputs[-1][0].transpose(0, 1))
+        shared = torch.zeros_like(task)
+        layers = cast(list[HybridSharingLayer], list(self.layers))
+        for layer, before in zip(reversed(layers), reversed(inputs[:-1]), strict=True):
+            own, other = (branch.transpose(0, 1) for branch in before)
+            task, shared = layer.directions(own, other, task, shared)
+        return (task + shared).transpose(0, 1)  # both branches start as the same tokens
+
     def gate_weights(self, tokens: Tensor) -> list[Tensor]:
         """Show how much of each expert every label uses, per layer (B, N, n_t + n_s), its own experts first."""
         inputs = [task for task, _ in self._branches(tokens)]
@@ -280,6 +320,17 @@ class LinearLayersReadout(Readout):
         logits: Tensor = self.classifier(self.layers(tokens))
         return logits
 
+    def directions(self, tokens: Tensor, words: Tensor | None = None) -> Tensor:
+        """Walk back through classifier and layers: (B, N, D)."""
+        linears = [layer for layer in self.layers if isinstance(layer, nn.Linear)]
+        outputs = [tokens]
+        for linear in linears:
+            outputs.append(linear(outputs[-1]).relu())
+        direction = self.classifier.directions(outputs[-1]).expand(tokens.shape[0], -1, -1)
+        for linear, after in zip(reversed(linears), reversed(outputs), strict=False):
+            direction = (direction * (after > 0)) @ linear.weight
+        return direction
+
 
 def _check_widths(widths: Sequence[int]) -> None:
     if not isinstance(widths, list | tuple) or not 1 <= len(widths) <= MAX_LAYERS:
@@ -322,6 +373,25 @@ def _start_alike(layers: Sequence[nn.Module | None], width_in: int, width_out: i
 def _run_and_weigh(tokens: Tensor, weights: Tensor, experts: Tensor, bias: Tensor) -> Tensor:
     """Run n experts (n · d_o, d_i) on tokens (L, B, d_i) and sum them with weights (L, B, n): gives (L, B, d_o)."""
     return _weigh(weights, F.linear(tokens, experts, bias).relu_())
+
+
+def _spread(weights: Tensor, along: Tensor) -> Tensor:
+    """Give each of n outputs its share (L, B, n) of a direction (L, B, d): gives (L, B, n · d)."""
+    return (weights.unsqueeze(-1) * along.unsqueeze(-2)).flatten(-2)
+
+
+def _pull(tokens: Tensor, weights: Tensor, along: Tensor, experts: Tensor, bias: Tensor) -> Tensor:
+    """Give the direction before n experts (n · d_o, d_i) that read tokens (L, B, d_i), from that after them."""
+    return (_spread(weights, along) * (F.linear(tokens, experts, bias) > 0)) @ experts
+
+
+def _classifier_direction(classifier: nn.Module, inputs: Tensor) -> Tensor:
+    """Say how the logit of each label grows with inputs (L, B, d) of its classifier, one layer or two."""
+    if isinstance(classifier, LabelLinear):
+        return classifier.weight.expand(-1, inputs.shape[1], -1)
+    first, _, second = cast(nn.Sequential, classifier)
+    direction: Tensor = (second.weight * (first(inputs) > 0)) @ first.weight
+    return direction
 
 
 def _weigh(weights: Tensor, outputs: Tensor) -> Tensor:

@@ -61,6 +61,19 @@ class Head(nn.Module):
         """Show where each query looks, from a summary: per layer (B, heads, K, positions)."""
         raise TagloomError("this head has no attention: use a query head, such as 'ml-decoder'.")
 
+    def evidence(self, features: Tensor, *stages: Tensor, words: Tensor | None = None) -> Tensor:
+        """Show how much of each logit came from each position of the last map, up to a constant.
+
+        Args:
+            features: The last map (B, C, H, W), not its summary.
+            stages: The maps (B, C_s, H_s, W_s) of `stages`.
+            words: (K, g, d_w), for a head that `takes_words`.
+
+        Returns:
+            (B, N, H, W), or with words (B, K · g, H, W).
+        """
+        raise TagloomError("this head does not say where its logits come from: use method 'eigen-cam' or 'grad-cam++'.")
+
     def gate_weights(self, features: Tensor, *stages: Tensor) -> list[Tensor]:
         """Show which experts each class uses, from a summary: per layer (B, N, experts), a class's own first."""
         raise TagloomError("this head has no experts: use a query head with readout 'hybrid-sharing'.")
@@ -73,6 +86,11 @@ class Head(nn.Module):
         """Raise an error if words are given to a head that knows its own classes only."""
         if words is not None:
             raise TagloomError("this head knows its own classes only: use 'ml-decoder-words' for any words.")
+
+    @property
+    def shows_evidence(self) -> bool:
+        """Whether this head has an `evidence` of its own."""
+        return type(self).evidence is not Head.evidence
 
     @classmethod
     def option_names(cls) -> list[str]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tagloom.checks import check_choice, check_number
 from tagloom.errors import RecipeError, TagloomError
 from tagloom.models.heads.head import Head
-from tagloom.models.heads.pooling import choose_poolings, mean_pool
+from tagloom.models.heads.pooling import choose_poolings, class_activation, mean_pool
 from tagloom.models.heads.scale import FeatureScale
 
 MIXING_NAMES = ("image", "class", "concatenate")
@@ -90,6 +90,12 @@ class LayoverHead(Head):
         z, hints = self._standardise(pooled, *stages)
         logits: Tensor = self.mixer(z, hints)
         return logits
+
+    def evidence(self, features: Tensor, *stages: Tensor, words: Tensor | None = None) -> Tensor:
+        """Show what each position of the last map adds to each logit; stages are left out: (B, N, H, W)."""
+        self.refuse_words(words)
+        weight = cast(nn.Linear, self.mixer.linear).weight[:, : features.shape[1]]
+        return class_activation(features, self.scales[0], weight)
 
     def mixing_amounts(self, pooled: Tensor, *stages: Tensor) -> Tensor:
         """Show α, how much of each stage is mixed in, one column per entry of `stages`.

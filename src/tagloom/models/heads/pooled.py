@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from tagloom.checks import check_number
 from tagloom.models.heads.head import Head
-from tagloom.models.heads.pooling import mean_pool
+from tagloom.models.heads.pooling import class_activation, mean_pool
 from tagloom.models.heads.scale import FeatureScale
 
 
@@ -34,6 +34,11 @@ class PooledHead(Head):
     def summarise(self, features: Tensor, *stages: Tensor) -> tuple[Tensor, ...]:
         """Average (B, C, H, W) over its positions to (B, C)."""
         return (mean_pool(features),)
+
+    def evidence(self, features: Tensor, *stages: Tensor, words: Tensor | None = None) -> Tensor:
+        """Apply the linear layer at each position instead of to their mean (CAM, Zhou et al., 2016): (B, N, H, W)."""
+        self.refuse_words(words)
+        return class_activation(features, self.scales[0], self.linear.weight)
 
     def classify(self, pooled: Tensor, *stages: Tensor, words: Tensor | None = None) -> Tensor:
         """Map pooled features (B, C) to logits (B, N)."""

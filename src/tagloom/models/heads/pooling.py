@@ -21,6 +21,22 @@ def mean_pool(features: Tensor) -> Tensor:
     return features.mean(dim=(2, 3))
 
 
+def class_activation(features: Tensor, scale: Callable[[Tensor], Tensor], weight: Tensor) -> Tensor:
+    """Say how much each position adds to logits that read the mean over positions.
+
+    W · standardise(mean of x_p) + b is the mean of W · standardise(x_p) + b, so each term belongs to one position.
+
+    Args:
+        features: x, (B, C, H, W).
+        scale: Standardises them.
+        weight: W, (N, C).
+
+    Returns:
+        (B, N, H, W).
+    """
+    return F.conv2d(scale(features), weight[:, :, None, None])
+
+
 def max_pool(features: Tensor) -> Tensor:
     """Take the largest value of each channel: (B, C, H, W) to (B, C)."""
     return features.amax(dim=(2, 3))

@@ -132,11 +132,11 @@ class HSQ(Preset):
 
 
 class TF(Preset):
-    """TF: class tokens inside an encoder (Xu et al., CPSD, 2022, section 4.1).
+    """TF: class tokens inside an encoder (Xu et al., CPSD, 2022, section 4.1, as in its released code).
 
-    x = [q, W · features + b]; per layer x ← LN(x + attention(x + s, x + s, x)); x ← LN(x + FFN(x)), with sine positions
-    s for features and none for class tokens; logit_i = w_i · x_i + b_i. The paper's class tokens are words: set
-    queries "words" and give `word_vectors`.
+    x = [q, W · features + b]; per layer x ← x + attention(LN(x)) with 4 heads of width D each; x ← x + FFN(LN(x)) with
+    GELU; logit_i = w · x_i + c with one w for all. The paper's class tokens are GloVe words: set queries "words" and
+    give `word_vectors`.
     """
 
     choices: ClassVar[Mapping[str, Any]] = {
@@ -147,8 +147,11 @@ class TF(Preset):
             "name": "tokens",
             "encoder_layers": 3,
             "attention_heads": 4,
-            "feed_forward": None,
-            "positions": True,
+            "head_width": 1024,
+            "attention_bias": False,
+            "feed_forward": 1024,
+            "activation": "gelu",
+            "norm_first": True,
         },
-        "readout": "per-class",
+        "readout": "shared",
     }

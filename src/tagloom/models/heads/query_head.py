@@ -20,6 +20,7 @@ from tagloom.models.heads.queries import FixedQueries, LearnableQueries, Queries
 from tagloom.models.heads.readout import GroupReadout, PerClassReadout, Readout, SharedReadout, WordReadout
 from tagloom.models.heads.scale import FeatureScale
 from tagloom.models.heads.token_encoder import TokenEncoder
+from tagloom.models.heads.trace import Trace
 from tagloom.recipe.head_parts import part_options
 
 Part = str | Mapping[str, Any]
@@ -175,9 +176,27 @@ class QueryHead(Head):
         Returns:
             Per layer that reads the image (B, heads, K, H * W + S): positions in row order, then the S stages.
         """
-        maps: list[Tensor] = []
-        self._decode(features, *stages, maps=maps)
-        return maps
+        trace = Trace()
+        self._decode(features, *stages, trace=trace)
+        return trace.attention
+
+    def evidence(self, features: Tensor, *stages: Tensor, words: Tensor | None = None) -> Tensor:
+        """Show how much of each logit came from each position, as `trace` defines it: (B, N, H, W).
+
+        Args:
+            features: (B, C, H, W).
+            stages: The maps (B, C_s, H_s, W_s) of `stages`.
+            words: (K', g, d_w) other words than those of the classes; then (B, K' · g, H, W).
+        """
+        trace = Trace()
+        tokens = self._decode(*self.summarise(features, *stages), trace=trace, words=words)
+        if words is None:
+            directions, owners = self.readout.directions(tokens, self.words), self.readout.owners(tokens)
+        else:
+            directions = self.readout.all_directions(words)
+            owners = torch.arange(directions.shape[1], device=tokens.device) // words.shape[1]
+        height, width = features.shape[2:]
+        return trace.evidence(directions, owners, height * width).view(features.shape[0], -1, height, width)
 
     def gate_weights(self, features: Tensor, *stages: Tensor) -> list[Tensor]:
         """Show which experts each class uses, if the readout is hybrid sharing.
@@ -218,11 +237,11 @@ class QueryHead(Head):
         return part_options(kind, inspect.signature(QueryHead).parameters[kind].default)
 
     def _decode(
-        self, features: Tensor, *stages: Tensor, maps: list[Tensor] | None = None, words: Tensor | None = None
+        self, features: Tensor, *stages: Tensor, trace: Trace | None = None, words: Tensor | None = None
     ) -> Tensor:
         """Give tokens (B, K, D) of the classes, or of other words."""
         memory, grid = self._memory(features, *stages)
-        tokens: Tensor = self.decoder(self.queries, memory, grid, maps, self.words if words is None else words)
+        tokens: Tensor = self.decoder(self.queries, memory, grid, trace, self.words if words is None else words)
         return tokens
 
     def _memory(self, features: Tensor, *stages: Tensor) -> tuple[Tensor, tuple[int, int]]:

@@ -42,6 +42,18 @@ class Readout(nn.Module):
         """Map tokens (B, K, D) and any words (K, g, d_w) to logits of all slots (B, K · g)."""
         raise NotImplementedError
 
+    def owners(self, tokens: Tensor) -> Tensor:
+        """Give the token (N,) that each class reads."""
+        return torch.tensor(self.slots, device=tokens.device) // self.group_size
+
+    def directions(self, tokens: Tensor, words: Tensor | None = None) -> Tensor:
+        """Say how each logit grows with the token that its class reads, at tokens (B, K, D): gives (B or 1, N, D)."""
+        raise NotImplementedError
+
+    def all_directions(self, words: Tensor) -> Tensor:
+        """Do the same for any words (K, g, d_w), for a readout that reads them: (1, K · g, D)."""
+        raise NotImplementedError
+
     def gate_weights(self, tokens: Tensor) -> list[Tensor]:
         """Show how much of each expert every class uses, per layer (B, N, experts)."""
         raise TagloomError("this head has no experts: use a query head with readout 'hybrid-sharing'.")
@@ -66,6 +78,10 @@ class PerClassReadout(Readout):
     def forward(self, tokens: Tensor, words: Tensor | None = None) -> Tensor:
         """Map tokens (B, N, D) to logits (B, N)."""
         return (tokens * self.weight).sum(dim=-1) + self.bias
+
+    def directions(self, tokens: Tensor, words: Tensor | None = None) -> Tensor:
+        """Give w_i."""
+        return self.weight.unsqueeze(0)
 
 
 class GroupReadout(Readout):
@@ -123,6 +139,10 @@ class GroupReadout(Readout):
         rows = torch.bmm(tokens.transpose(0, 1), self.weight)  # (R, B, s)
         return rows.transpose(0, 1).flatten(1).index_select(1, self.place_of_class) + self.bias
 
+    def directions(self, tokens: Tensor, words: Tensor | None = None) -> Tensor:
+        """Give the column of W_k that belongs to each class."""
+        return self.weight.transpose(1, 2).flatten(0, 1).index_select(0, self.place_of_class).unsqueeze(0)
+
     def groups(self) -> list[list[int]]:
         """List the classes of each group, in the order of their weights."""
         in_order = self.place_of_class.argsort()
@@ -167,6 +187,14 @@ class SharedReadout(Readout):
         """Map tokens (B, K, D) to logits of all slots (B, K · g), whatever the words."""
         logits: Tensor = self.linear(tokens).flatten(1)
         return logits
+
+    def directions(self, tokens: Tensor, words: Tensor | None = None) -> Tensor:
+        """Give w_j of each class."""
+        return self.linear.weight.index_select(0, self.places % self.group_size).unsqueeze(0)
+
+    def all_directions(self, words: Tensor) -> Tensor:
+        """Give w_j, again for each query."""
+        return self.linear.weight.unsqueeze(0).expand(words.shape[0], -1, -1).flatten(0, 1).unsqueeze(0)
 
 
 class WordReadout(Readout):
@@ -215,3 +243,13 @@ class WordReadout(Readout):
         weights = words @ self.weight.t()  # (K, g, D)
         rows = torch.bmm(tokens.transpose(0, 1), weights.transpose(1, 2))  # (K, B, g)
         return rows.transpose(0, 1).flatten(1) + self.bias
+
+    def directions(self, tokens: Tensor, words: Tensor | None = None) -> Tensor:
+        """Give W_b · word_i."""
+        if words is None:
+            raise TagloomError("readout 'words' needs the words of the classes.")
+        return self.all_directions(words).index_select(1, self.places)
+
+    def all_directions(self, words: Tensor) -> Tensor:
+        """Give W_b · word_i of any words."""
+        return (words @ self.weight.t()).flatten(0, 1).unsqueeze(0)

@@ -3,11 +3,12 @@
 import torch
 from torch import Tensor, nn
 
-from tagloom.checks import check_whole
+from tagloom.checks import check_choice, check_whole
 from tagloom.models.heads.decoder import Decoder
 from tagloom.models.heads.memo import Memo
 from tagloom.models.heads.options import MAX_LAYERS
-from tagloom.models.heads.transformer import EncoderLayer, check_sizes, memory_positions
+from tagloom.models.heads.trace import Trace
+from tagloom.models.heads.transformer import ACTIVATIONS, EncoderLayer, check_sizes, memory_positions
 
 
 class TokenEncoder(Decoder):
@@ -19,10 +20,15 @@ class TokenEncoder(Decoder):
     Args:
         width: D.
         encoder_layers: Layers.
-        attention_heads: Heads of every attention; must divide the width.
+        attention_heads: Heads of every attention; must divide the width unless `head_width` is given.
+        head_width: Width of each head; None for D / heads.
+        attention_bias: Whether queries, keys and values have biases.
         feed_forward: Hidden width of feed-forward layers; None for 4 D.
+        activation: Of feed-forward layers, "relu" or "gelu".
+        norm_first: Whether layers normalise what they read (pre-norm), not what they give (post-norm).
         positions: Whether the keys of image tokens carry 2-D sine positions.
         dropout: On residual branches and in feed-forward layers.
+        attention_dropout: On attention weights.
     """
 
     def __init__(
@@ -31,16 +37,33 @@ class TokenEncoder(Decoder):
         *,
         encoder_layers: int = 3,
         attention_heads: int = 8,
+        head_width: int | None = None,
+        attention_bias: bool = True,
         feed_forward: int | None = 2048,
+        activation: str = "relu",
+        norm_first: bool = False,
         positions: bool = False,
         dropout: float = 0.1,
+        attention_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         check_whole("head option decoder.encoder_layers", encoder_layers, 1, MAX_LAYERS)
-        hidden = check_sizes(width, attention_heads, feed_forward, dropout, positions)
+        check_choice("head option decoder.activation", activation, ACTIVATIONS)
+        hidden = check_sizes(width, attention_heads, feed_forward, positions, dropout, attention_dropout, head_width)
         self.positions = positions
         self.layers = nn.ModuleList(
-            [EncoderLayer(width, attention_heads, hidden, dropout) for _ in range(encoder_layers)]
+            EncoderLayer(
+                width,
+                attention_heads,
+                hidden,
+                dropout,
+                head_width=head_width,
+                bias=attention_bias,
+                attention_dropout=attention_dropout,
+                activation=activation,
+                norm_first=norm_first,
+            )
+            for _ in range(encoder_layers)
         )
         self._tokens: Memo[tuple[Tensor]] = Memo()
 
@@ -49,10 +72,10 @@ class TokenEncoder(Decoder):
         queries: nn.Module,
         memory: Tensor,
         grid: tuple[int, int],
-        maps: list[Tensor] | None = None,
+        trace: Trace | None = None,
         words: Tensor | None = None,
     ) -> Tensor:
-        """Map memory (B, S, D) to class tokens (B, K, D); maps show what class tokens read of the image only."""
+        """Map memory (B, S, D) to class tokens (B, K, D)."""
         sources = [*queries.parameters(), *queries.buffers(), *([] if words is None else [words])]
         (vectors,) = self._tokens(sources, lambda: (queries(words),))
         count = len(vectors)
@@ -61,9 +84,7 @@ class TokenEncoder(Decoder):
         if self.positions:
             position = torch.cat([torch.zeros_like(vectors), memory_positions(grid, memory)])
         for number, layer in enumerate(self.layers, start=1):
-            tokens = layer(tokens, position, count if number == len(self.layers) else None, maps)
-        if maps is not None:
-            maps[:] = [weights[:, :, :count, count:] for weights in maps]
+            tokens = layer(tokens, position, count if number == len(self.layers) else None, trace, count)
         return tokens
 
     def train(self, mode: bool = True) -> "TokenEncoder":

@@ -1,6 +1,6 @@
-"""Training teachers on this machine: one after the other in this process, or side by side in their own processes.
+"""Training planned runs on this machine: one after the other in this process, or each in a process of its own.
 
-`python -m tagloom.training.distill.local_jobs FOLDER DEVICE CACHE THREADS` is such a process. The teacher's folder
+`python -m tagloom.training.distill.local_jobs FOLDER DEVICE CACHE THREADS` is such a process. The run's folder
 holds its plan, so nothing else has to be passed, and its result is read from there.
 """
 
@@ -21,26 +21,26 @@ import torch
 
 from tagloom.errors import TagloomError
 from tagloom.tagger.spec import SPEC_FILE
-from tagloom.training.distill.teachers import Teacher
+from tagloom.training.distill.teachers import PlannedRun
 from tagloom.training.plan import RunPlan
 from tagloom.training.run import train
 from tagloom.training.signals import Interrupted, StopRequest
 
 Errors = dict[str, str]
-"""What went wrong, by the name of the teacher."""
+"""What went wrong, by the name of the run."""
 _POLL_SECONDS = 0.1
-_ERROR = "teacher failed: "  # a process prints this and its error at the end of its output
+_ERROR = "run failed: "  # a process prints this and its error at the end of its output
 
 
 @dataclass(frozen=True)
 class JobContext:
-    """How teachers are trained, and who hears of it.
+    """How planned runs are trained, and who hears of it.
 
     Attributes:
         jobs: How many train side by side. With Ray, how many a machine like this one would.
         device: As `train` takes it; locally, several GPUs are shared among the jobs.
         cache_folder: Where features of frozen backbones are kept.
-        stop: When requested, all teachers save what they have and `Interrupted` is raised.
+        stop: When requested, all runs save what they have and `Interrupted` is raised.
         tell: Called often with the errors so far.
     """
 
@@ -51,11 +51,11 @@ class JobContext:
     tell: Callable[[Mapping[str, str]], None]
 
 
-def train_teacher(folder: str, device: str, cache_folder: str, threads: int | None = None) -> None:
+def train_planned(folder: str, device: str, cache_folder: str, threads: int | None = None) -> None:
     """Train the run whose plan is in a folder, or continue it; do nothing if it is finished.
 
     Args:
-        folder: The teacher's.
+        folder: The run's.
         device: As `train` takes it.
         cache_folder: Where features of frozen backbones are kept.
         threads: How many this process may use; None for no change.
@@ -68,17 +68,17 @@ def train_teacher(folder: str, device: str, cache_folder: str, threads: int | No
     train(RunPlan.read(out), out, resume=True, device=device, cache_folder=Path(cache_folder))
 
 
-def train_locally(teachers: Sequence[Teacher], context: JobContext) -> Errors:
-    """Train teachers on this machine; if one fails, the others still train.
+def train_locally(runs: Sequence[PlannedRun], context: JobContext) -> Errors:
+    """Train planned runs on this machine; if one fails, the others still train.
 
     Args:
-        teachers: Whom to train; their plans are in their folders.
+        runs: What to train; their plans are in their folders.
         context: How to train them.
 
     Returns:
-        What went wrong, by teacher; empty when all are finished.
+        What went wrong, by run; empty when all are finished.
     """
-    return _one_by_one(teachers, context) if context.jobs == 1 else _side_by_side(teachers, context)
+    return _one_by_one(runs, context) if context.jobs == 1 else _side_by_side(runs, context)
 
 
 def threads_each(jobs: int) -> int:
@@ -95,22 +95,22 @@ def device_of(device: str, slot: int, gpus: int) -> str:
     return f"cuda:{slot % gpus}" if device in ("auto", "cuda") and gpus > 1 else device
 
 
-def _one_by_one(teachers: Sequence[Teacher], context: JobContext) -> Errors:
+def _one_by_one(runs: Sequence[PlannedRun], context: JobContext) -> Errors:
     errors: Errors = {}
-    for teacher in teachers:
+    for run in runs:
         context.stop.leave_if_requested()
         try:
-            train_teacher(str(teacher.folder), context.device, str(context.cache_folder))
+            train_planned(str(run.folder), context.device, str(context.cache_folder))
         except Interrupted:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever happens to one teacher, the others still train
-            errors[teacher.name] = _described(error)
+        except Exception as error:  # noqa: BLE001 - whatever happens to one run, the others still train
+            errors[run.name] = _described(error)
         context.tell(errors)
     return errors
 
 
 class _Job(NamedTuple):
-    teacher: Teacher
+    run: PlannedRun
     process: subprocess.Popen[bytes]
     output: IO[bytes]
 
@@ -122,10 +122,10 @@ class _Job(NamedTuple):
         return error if found else f"its process ended with code {self.process.returncode} (below 0: killed)"
 
 
-def _side_by_side(teachers: Sequence[Teacher], context: JobContext) -> Errors:
+def _side_by_side(runs: Sequence[PlannedRun], context: JobContext) -> Errors:
     errors: Errors = {}
     stop = context.stop
-    waiting, running = list(teachers), dict[int, _Job]()
+    waiting, running = list(runs), dict[int, _Job]()
     try:
         while running or (waiting and not stop.requested):
             for slot in range(context.jobs):
@@ -136,7 +136,7 @@ def _side_by_side(teachers: Sequence[Teacher], context: JobContext) -> Errors:
                     del running[slot]
                     error = job.end()
                     if job.process.returncode != 0 and not stop.requested:
-                        errors[job.teacher.name] = error
+                        errors[job.run.name] = error
             if stop.requested:
                 _ask_to_stop(running.values())
             context.tell(errors)
@@ -150,20 +150,20 @@ def _side_by_side(teachers: Sequence[Teacher], context: JobContext) -> Errors:
     return errors
 
 
-def _start(teacher: Teacher, slot: int, context: JobContext) -> _Job:
-    """Start the process of a teacher, with its share of threads and its GPU."""
+def _start(run: PlannedRun, slot: int, context: JobContext) -> _Job:
+    """Start the process of a run, with its share of threads and its GPU."""
     threads = str(threads_each(context.jobs))
     device = device_of(context.device, slot, torch.cuda.device_count())
     module = "tagloom.training.distill.local_jobs"
     output = tempfile.TemporaryFile()  # noqa: SIM115 - `_Job.end` closes it
     process = subprocess.Popen(
-        [sys.executable, "-m", module, teacher.folder, device, context.cache_folder, threads],
+        [sys.executable, "-m", module, run.folder, device, context.cache_folder, threads],
         stdin=subprocess.PIPE,  # never written to: when this process dies, the other end is closed
         stdout=output,
         stderr=output,
         env={**os.environ, "OMP_NUM_THREADS": threads},
     )
-    return _Job(teacher, process, output)
+    return _Job(run, process, output)
 
 
 def _ask_to_stop(jobs: Iterable[_Job]) -> None:
@@ -187,11 +187,11 @@ def _leave_with_the_parent() -> None:
 
 
 def main() -> None:
-    """Train one teacher in this process."""
+    """Train one run in this process."""
     _leave_with_the_parent()
     folder, device, cache_folder, threads = sys.argv[1:]
     try:
-        train_teacher(folder, device, cache_folder, int(threads))
+        train_planned(folder, device, cache_folder, int(threads))
     except Interrupted as error:
         raise SystemExit(error.exit_code) from None
     except Exception as error:  # noqa: BLE001 - the process that started this one reports it

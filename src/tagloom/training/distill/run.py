@@ -1,4 +1,4 @@
-"""A distillation from plan to student: the teachers of all parts first, then one student that learns from them."""
+"""A distillation from plan to student: the teachers of all parts and the baseline first, then the student."""
 
 from dataclasses import replace
 from functools import partial
@@ -16,19 +16,23 @@ from tagloom.training.checkpoint import CHECKPOINT_FOLDER
 from tagloom.training.context import RunContext
 from tagloom.training.distill.asking import ask_teachers
 from tagloom.training.distill.board import Board
+from tagloom.training.distill.cost import describe_cost
 from tagloom.training.distill.local_jobs import JobContext, train_locally
 from tagloom.training.distill.ray_jobs import train_on_ray
 from tagloom.training.distill.teachers import (
     PARTS_FILE,
-    Teacher,
+    PlannedRun,
+    list_baseline,
     list_teachers,
     read_partitions,
     split_labels,
+    student_plan,
     write_partitions,
 )
 from tagloom.training.features.prepare import make_batches
 from tagloom.training.folder import STARTED, check_folder, open_folder
 from tagloom.training.log import RunLog
+from tagloom.training.loop import TrainingError
 from tagloom.training.network import first_network
 from tagloom.training.plan import RunPlan, check_options
 from tagloom.training.run import TrainingResult, check_present, run_plan, write_plan
@@ -54,16 +58,16 @@ def distill(
     """Train the teachers of a plan, then the student, whose folder is `out`.
 
     Everything is saved as soon as it exists: `out/parts.json` holds the partitions of the labels, and each
-    `out/teachers/<name>` is the tagger folder of a teacher. Stopped at any point, it continues with `resume`; no
-    finished teacher is trained again.
+    `out/teachers/<name>` is the tagger folder of a teacher; `out/baseline` is that of the student without teachers, if
+    it is wanted. Stopped at any point, it continues with `resume`; whatever is finished is not trained again.
 
     Args:
-        plan: Data and recipe of the student, and in `plan.distill` how teachers take part.
+        plan: Data and recipe, and in `plan.distill` how teachers take part and how long the student trains.
         out: The tagger folder to write.
         resume: Continue where the run in `out` stopped.
         device: "auto", "cpu", "cuda" or "mps".
         cache_folder: Where features of frozen backbones are kept; teachers and student share them.
-        jobs: How many teachers train side by side.
+        jobs: How many teachers train side by side, the baseline counted among them.
         engine: "local", or "ray" for a Ray cluster.
         console: Where to show progress; None for silence.
         tensorboard: Also write TensorBoard events of the student.
@@ -82,24 +86,31 @@ def distill(
     partitions = read_partitions(out, tables.table)
     if partitions is None:
         partitions = split_labels(tables.table, settings, plan.recipe.training.seed)
-    teachers = list_teachers(plan, tables, partitions, out)
-    unfinished = [teacher for teacher in teachers if not _is_finished(teacher)]
+    teachers, baseline = list_teachers(plan, tables, partitions, out), list_baseline(plan, out)
+    before = [*baseline, *teachers]  # the longest first, so that jobs side by side end at about the same time
+    unfinished = [run for run in before if not _is_finished(run)]
     chosen_device = pick_device(device)
     with open_folder(out, resume=resume, started=started), StopRequest() as stop:
         write_plan(plan, tables, out, resume=resume)
         if unfinished:
             with RunLog(out, console) as log:
+                log.say(describe_cost(plan, tables, before))
                 _look_once(plan, tables, unfinished, RunContext(out, chosen_device, cache_folder, stop, log))
         # Written only now: whatever was refused so far can be fixed and started again in the same folder.
         write_partitions(out, tables.table, partitions)
         if unfinished:
-            with Board(teachers, console) as board:
+            with Board(before, console) as board:
                 job_context = JobContext(jobs, device, cache_folder, stop, board.tell)
-                _train_teachers(unfinished, len(teachers), engine, job_context, out)
+                _train_all(unfinished, len(before), engine, job_context, out)
         stop.leave_if_requested()
         with RunLog(out, console, tensorboard) as log:
             context = RunContext(out, chosen_device, cache_folder, stop, log)
-            return run_plan(plan, tables, loss, context, partial(ask_teachers, teachers, settings))
+            alone = baseline[0].folder if baseline else None
+            ask = partial(ask_teachers, teachers, alone, settings)
+            try:
+                return run_plan(student_plan(plan), tables, loss, context, ask)
+            except TrainingError as error:
+                raise TrainingError(f"{error} With teachers, a lower --weight is the first thing to try.") from error
 
 
 def _check(plan: RunPlan, jobs: int) -> Distillation:
@@ -118,24 +129,24 @@ def _check(plan: RunPlan, jobs: int) -> Distillation:
     return plan.distill
 
 
-def _is_finished(teacher: Teacher) -> bool:
-    """Say whether a teacher is trained already; refuse a folder that holds another teacher, and do not overwrite it."""
-    if (teacher.folder / RUN_FILE).exists():
+def _is_finished(run: PlannedRun) -> bool:
+    """Say whether a run is trained already; refuse a folder that holds another run, and do not overwrite it."""
+    if (run.folder / RUN_FILE).exists():
         try:
-            RunPlan.read(teacher.folder).check_same(teacher.plan)
+            RunPlan.read(run.folder).check_same(run.plan)
         except TagloomError as error:
             raise TagloomError(
-                f"{teacher.folder}: is not the teacher that this run wants ({error}) Delete this folder to train the "
-                "teacher again."
+                f"{run.folder}: is not the {run.title} that this run wants ({error}) Delete this folder to train it "
+                "again."
             ) from error
-    return (teacher.folder / SPEC_FILE).exists()
+    return (run.folder / SPEC_FILE).exists()
 
 
-def _look_once(plan: RunPlan, tables: Tables, unfinished: list[Teacher], context: RunContext) -> None:
+def _look_once(plan: RunPlan, tables: Tables, unfinished: list[PlannedRun], context: RunContext) -> None:
     """Read all images before any teacher starts: refuse too many broken ones, and extract the features of all."""
     if (context.out / CHECKPOINT_FOLDER).exists():
-        names = ", ".join(teacher.name for teacher in unfinished)
-        context.log.say(f"[yellow]the student has started, but its teachers {names} are missing: training them[/]")
+        names = ", ".join(run.title for run in unfinished)
+        context.log.say(f"[yellow]the student has started, but {names} are missing: training them[/]")
     # Each teacher learns from other images, and all that any of them learns from must be cached in every view.
     everything = tables._replace(held_out=np.zeros_like(tables.held_out))
     recipe = replace(
@@ -146,15 +157,15 @@ def _look_once(plan: RunPlan, tables: Tables, unfinished: list[Teacher], context
     make_batches(first_network(plan, tables.table.classes, context), everything, recipe, context)
 
 
-def _train_teachers(unfinished: list[Teacher], count: int, engine: Engine, context: JobContext, out: Path) -> None:
-    """Train the teachers that are not finished, each in its folder; say which of them failed, out of `count`."""
-    for teacher in unfinished:
-        teacher.folder.mkdir(parents=True, exist_ok=True)
-        teacher.plan.write(teacher.folder)
+def _train_all(unfinished: list[PlannedRun], count: int, engine: Engine, context: JobContext, out: Path) -> None:
+    """Train the runs that are not finished, each in its folder; say which of them failed, out of `count`."""
+    for run in unfinished:
+        run.folder.mkdir(parents=True, exist_ok=True)
+        run.plan.write(run.folder)
     errors = ENGINES[engine](unfinished, context)
     if errors:
         listed = "\n".join(f"  {name}: {error}" for name, error in errors.items())
         raise TagloomError(
-            f"{len(errors)} of {count} teachers failed:\n{listed}\nThe others are finished and kept. Fix the cause and "
-            f"continue with: tagloom distill --resume --out {out}"
+            f"{len(errors)} of {count} runs before the student failed:\n{listed}\nThe others are finished and kept. "
+            f"Fix the cause and continue with: tagloom distill --resume --out {out}"
         )

@@ -1,4 +1,7 @@
-"""Which teachers a distillation has: the labels split into parts, and the plan of an ordinary run for every part."""
+"""What a distillation trains before its student: a teacher per part of the labels and, on request, a baseline.
+
+Each of them is an ordinary run with a plan and a folder of its own.
+"""
 
 import json
 from collections.abc import Sequence
@@ -18,34 +21,63 @@ from tagloom.training.tables import Tables, focus, label_fingerprint, no_positiv
 
 PARTS_FILE = "parts.json"
 TEACHERS_FOLDER = "teachers"
+BASELINE_FOLDER = "baseline"
 Partitions = dict[str, list[list[str]]]
 """One partition of the classes per kind of teachers: the class names of each part."""
 
 
 @dataclass(frozen=True)
-class Teacher:
-    """One teacher.
+class PlannedRun:
+    """An ordinary run that a distillation needs.
 
     Attributes:
-        name: Its kind and number, for example "co-1"; also the name of its folder.
-        kind: How the labels were split.
-        folder: Where it is trained: an ordinary run, and then a tagger folder.
+        name: What it is called; also the name of its folder.
+        folder: Where it is trained: a run, and then a tagger folder.
         plan: What it is trained with.
     """
 
     name: str
-    kind: str
     folder: Path
     plan: RunPlan
 
+    @property
+    def title(self) -> str:
+        """What a line about it starts with."""
+        return self.name
 
-def teacher_epochs(epochs: int) -> int:
-    """Choose how long teachers train: a quarter of the student's epochs, as in the paper (20 and 80), at least one.
 
-    >>> [teacher_epochs(epochs) for epochs in (80, 10, 1)]
-    [20, 2, 1]
+@dataclass(frozen=True)
+class Teacher(PlannedRun):
+    """One teacher, named after its kind and number, for example "co-1".
+
+    Attributes:
+        kind: How the labels were split.
     """
-    return max(1, round(epochs / 4))
+
+    kind: str
+
+    @property
+    def title(self) -> str:
+        """What a line about it starts with."""
+        return f"teacher {self.name}"
+
+
+def student_plan(plan: RunPlan) -> RunPlan:
+    """Give the plan of a distillation with the student's epochs in its recipe."""
+    epochs = cast(Distillation, plan.distill).student_epochs or plan.recipe.training.epochs
+    return replace(plan, recipe=_for_epochs(plan.recipe, epochs))
+
+
+def list_baseline(plan: RunPlan, out: Path) -> list[PlannedRun]:
+    """List the student without teachers, if a distillation wants it: the same recipe, images and epochs.
+
+    Args:
+        plan: The distillation's.
+        out: The student's folder.
+    """
+    if not cast(Distillation, plan.distill).baseline:
+        return []
+    return [PlannedRun(BASELINE_FOLDER, out / BASELINE_FOLDER, replace(student_plan(plan), distill=None))]
 
 
 def split_labels(table: LabelTable, settings: Distillation, seed: int) -> Partitions:
@@ -55,7 +87,7 @@ def split_labels(table: LabelTable, settings: Distillation, seed: int) -> Partit
         if kind == "self":
             found = [list(range(len(table.classes)))]
         elif kind == "random":
-            found = random_partition(len(table.classes), settings.k, seed)
+            found = random_partition(len(table.classes), settings.k, seed, settings.random_sizes)
         else:
             found = partition(table.positive, settings.k, cast(Kind, kind), settings.tau, seed)
         partitions[kind] = [[table.classes[column] for column in part] for part in found]
@@ -114,18 +146,19 @@ def list_teachers(plan: RunPlan, tables: Tables, partitions: Partitions, out: Pa
                 )
             name = f"{kind}-{number}"
             teacher_plan = _teacher_plan(plan, tables.table.classes, tuple(part))
-            teachers.append(Teacher(name, kind, out / TEACHERS_FOLDER / name, teacher_plan))
+            teachers.append(Teacher(name, out / TEACHERS_FOLDER / name, teacher_plan, kind))
     return teachers
 
 
 def _teacher_plan(plan: RunPlan, classes: tuple[str, ...], part: tuple[str, ...]) -> RunPlan:
     """Fit the student's plan to the classes of a part and the teachers' epochs."""
     settings = cast(Distillation, plan.distill)
+    rate = settings.teacher_learning_rate or plan.recipe.optimiser.learning_rate
     recipe = replace(
-        plan.recipe,
+        _for_epochs(plan.recipe, settings.teacher_epochs),
+        optimiser=replace(plan.recipe.optimiser, learning_rate=rate),
         # A few broken images may be a large share of a part's; whether they are too many is judged by the whole table.
         data=replace(plan.recipe.data, max_broken=1.0),
-        training=replace(plan.recipe.training, epochs=settings.teacher_epochs),
     )
     return replace(
         plan,
@@ -135,6 +168,10 @@ def _teacher_plan(plan: RunPlan, classes: tuple[str, ...], part: tuple[str, ...]
         export=False,
         distill=None,
     )
+
+
+def _for_epochs(recipe: Recipe, epochs: int) -> Recipe:
+    return replace(recipe, training=replace(recipe.training, epochs=epochs))
 
 
 def fit_recipe(recipe: Recipe, classes: Sequence[str], part: Sequence[str]) -> Recipe:

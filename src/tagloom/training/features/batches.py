@@ -85,6 +85,9 @@ class Batches(Protocol):
     def in_order(self) -> Iterator[Batch]:
         """Give every image once, unaugmented, in table order: for evaluation."""
 
+    def select(self, rows: NDArray[np.int64]) -> "Batches":
+        """Give batches of some images only, in the order given."""
+
 
 def epoch_order(count: int, seed: int, epoch: int) -> NDArray[np.int64]:
     """Shuffle the rows 0 to `count` - 1, by seed and epoch."""

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from tagloom.cache_folder import META_FILE, mark_used, remove_leftovers, write_meta
 from tagloom.errors import TagloomError
 from tagloom.training.features.old_shard import KEYS_SUFFIX, OldShard, read_old_shard
-from tagloom.training.features.shard import SUFFIX, Arrays, DamagedShard, Shard, read_shard, write_shard
+from tagloom.training.features.shard import SUFFIX, DamagedShard, Shard, read_shard, write_shard
+from tagloom.training.features.stored import Stored, as_read
 
 KEEP_IN_MEMORY_BYTES = 1 << 30
-FLOAT32_VALUES = 8192  # summaries up to this many values are kept exactly; feature maps in half precision
 READERS: dict[str, Callable[[Path], Shard | OldShard]] = {SUFFIX: read_shard, KEYS_SUFFIX: read_old_shard}
 
 
@@ -30,12 +30,12 @@ class CachedFeatures:
     """The summaries of a list of images, read from shards on demand.
 
     Args:
-        shards: The arrays of each shard, one per summary tensor, (images of the shard, …) each.
+        shards: The arrays of each shard as they are stored, (images of the shard, …) each.
         shard_of: (images,) the shard that holds each image.
         row_of: (images,) its row there.
     """
 
-    def __init__(self, shards: list[Arrays], shard_of: NDArray[np.int64], row_of: NDArray[np.int64]) -> None:
+    def __init__(self, shards: list[Stored], shard_of: NDArray[np.int64], row_of: NDArray[np.int64]) -> None:
         self._shards = shards
         self._shard_of = shard_of
         self._row_of = row_of
@@ -47,21 +47,21 @@ class CachedFeatures:
         """Give the features of some images only, in the order given."""
         return CachedFeatures(self._shards, self._shard_of[rows], self._row_of[rows])
 
-    def gather(self, rows: NDArray[np.int64]) -> Arrays:
+    def gather(self, rows: NDArray[np.int64]) -> list[NDArray[np.floating]]:
         """Give the summary tensors of some rows, each (len(rows), …)."""
         if self._whole is not None:
-            return [array[rows] for array in self._whole]
-        return self._gather(rows)
+            return as_read([array[rows] for array in self._whole])
+        return as_read(self._gather(rows))
 
     @cached_property
-    def _whole(self) -> Arrays | None:
+    def _whole(self) -> Stored | None:
         """All summaries in memory, where they are small enough."""
         one_image = sum(array[0].nbytes for array in self._shards[0]) if self._shards else 0
         return self._gather(np.arange(len(self))) if one_image * len(self) <= KEEP_IN_MEMORY_BYTES else None
 
-    def _gather(self, rows: NDArray[np.int64]) -> Arrays:
+    def _gather(self, rows: NDArray[np.int64]) -> Stored:
         shard_of, row_of = self._shard_of[rows], self._row_of[rows]
-        outputs: Arrays = []
+        outputs: Stored = []
         for tensor, example in enumerate(self._shards[0] if self._shards else []):
             output = np.empty((len(rows), *example.shape[1:]), example.dtype)
             for shard in np.unique(shard_of):
@@ -88,7 +88,7 @@ class FeatureCache:
         self._note = note
         self._found: dict[str, tuple[Path, int]] = {}  # shard and row of each key
         self._shards: dict[Path, Shard | OldShard] = {}
-        self._open: dict[Path, Arrays] = {}
+        self._open: dict[Path, Stored] = {}
         self._damage: list[str] = []
         mark_used(folder)
         self._remove_leftovers()
@@ -116,11 +116,10 @@ class FeatureCache:
             self._damage.clear()
         return [key for key in keys if key not in self._found]
 
-    def add(self, keys: Sequence[str], *batches: Sequence[NDArray[np.floating]]) -> None:
-        """Write a shard of one or more batches: tensors (images of the batch, …), one per summary tensor."""
-        stored = [[as_stored(tensor) for tensor in batch] for batch in batches]
+    def add(self, keys: Sequence[str], *batches: Stored) -> None:
+        """Write a shard of one or more batches, each as `as_stored` gives it."""
         try:
-            shard = self._write(keys, stored)
+            shard = self._write(keys, batches)
         except OSError as error:
             raise TagloomError(
                 f"{self.folder}: features could not be written ({error}). What was written before is untouched: free "
@@ -189,7 +188,7 @@ class FeatureCache:
     def _shards_of(self, keys: Iterable[str]) -> set[Path]:
         return {self._found[key][0] for key in keys if key in self._found}
 
-    def _write(self, keys: Sequence[str], batches: Sequence[Sequence[NDArray[np.floating]]]) -> Shard:
+    def _write(self, keys: Sequence[str], batches: Sequence[Stored]) -> Shard:
         for _ in range(3):
             with suppress(FileNotFoundError):  # somebody cleared the cache, and the new folder with it
                 self.folder.mkdir(parents=True, exist_ok=True)
@@ -203,9 +202,3 @@ class FeatureCache:
         arrays = self.folder.glob("*.npy")
         lone = [path for path in arrays if not (self.folder / f"{path.name.partition('.')[0]}{KEYS_SUFFIX}").exists()]
         remove_leftovers(self.folder, lone)
-
-
-def as_stored(tensor: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Give a summary tensor (images, …) in the type that it is stored in."""
-    small = tensor.size <= FLOAT32_VALUES * len(tensor)
-    return tensor.astype("<f4" if small else "<f2", copy=False)

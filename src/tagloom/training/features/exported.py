@@ -16,7 +16,7 @@ from tagloom.cache_folder import (
 )
 from tagloom.errors import TaggerError, TagloomError
 from tagloom.files import PARTIAL_SUFFIX
-from tagloom.models.network import Summariser
+from tagloom.models.network import Extractor
 from tagloom.models.onnx_export import export_onnx
 from tagloom.tagger.onnx_runner import OnnxNetwork
 
@@ -24,7 +24,7 @@ SUFFIX = ".onnx"
 
 
 def open_exported(
-    summariser: Summariser,
+    extractor: Extractor,
     folder: Path,
     key: str,
     *,
@@ -35,7 +35,7 @@ def open_exported(
     """Open the ONNX copy of a backbone, on one core per call; export it if the cache holds no intact one.
 
     Args:
-        summariser: The backbone and the head's first step.
+        extractor: What runs before anything trained.
         folder: Where exported networks are cached.
         key: Names the extractor.
         size: Side of the pictures.
@@ -54,7 +54,7 @@ def open_exported(
             path.unlink()
             note(f"{path}: is damaged and was dropped; the backbone is exported again.")
     with suppress(TaggerError):
-        return _export(summariser, folder, key, size, about)
+        return _export(extractor, folder, key, size, about)
     return None
 
 
@@ -65,7 +65,7 @@ def _is_intact(path: Path) -> bool:
         return False
 
 
-def _export(summariser: Summariser, folder: Path, key: str, size: int, about: Mapping[str, Any]) -> OnnxNetwork:
+def _export(extractor: Extractor, folder: Path, key: str, size: int, about: Mapping[str, Any]) -> OnnxNetwork:
     """Write the exported network to the cache, where other runs find it, and open it."""
     # Its name is known when it is written; whoever clears the cache meanwhile leaves unfinished files alone.
     fresh = folder / f"{uuid.uuid4().hex}{SUFFIX}{PARTIAL_SUFFIX}"
@@ -73,7 +73,7 @@ def _export(summariser: Summariser, folder: Path, key: str, size: int, about: Ma
         folder.mkdir(parents=True, exist_ok=True)
         remove_leftovers(folder)
         write_meta(folder / f"{key}.json", about)
-        export_onnx(summariser, fresh, size=size)
+        export_onnx(extractor, fresh, size=size)
         network = OnnxNetwork(fresh, threads=1, ours=True)
         fresh.replace(folder / name_with_checksum(key, file_checksum(fresh), SUFFIX))
     except OSError as error:

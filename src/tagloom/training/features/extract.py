@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,22 +16,21 @@ from numpy.typing import NDArray
 from tagloom.cache_folder import EXTRACTORS, FEATURES
 from tagloom.cores import usable_cores
 from tagloom.data.images import content_hash
-from tagloom.data.reading import PictureBatch, work_on_pictures
+from tagloom.data.reading import Computed, compute_on_pictures
 from tagloom.errors import ImageError
-from tagloom.models.network import Summariser, TaggerNetwork
+from tagloom.models.network import Extractor, TaggerNetwork
 from tagloom.progress import Progress, no_progress
 from tagloom.recipe.pictures import Preprocess
 from tagloom.tagger.onnx_runner import OnnxNetwork
-from tagloom.training.features.cache import CachedFeatures, FeatureCache, as_stored
+from tagloom.training.features.cache import CachedFeatures, FeatureCache
 from tagloom.training.features.exported import open_exported
+from tagloom.training.features.stored import Maps, Stored, as_stored
 from tagloom.training.features.views import PLAIN, View
 from tagloom.training.signals import StopRequest
 
 SHARD_IMAGES = 1024
 SHARD_BYTES = 256 << 20  # what is held in memory before a shard is written
 ATTEMPTS = 3
-BATCH_IMAGES = 32
-CORE_IMAGES = 8  # where each core has its own batch: as fast as more, and it bounds memory on many cores
 Extract = Callable[[NDArray[np.uint8]], list[NDArray[np.float32]]]
 Note = Callable[[str], None]
 
@@ -63,6 +63,7 @@ def extract_features(
     device: torch.device,
     stop: StopRequest,
     view: View = PLAIN,
+    maps: Maps = "float16",
     check: Callable[[list[tuple[int, ImageError]]], None] = lambda broken: None,
     reading: Progress = no_progress,
     progress: Progress = no_progress,
@@ -71,13 +72,14 @@ def extract_features(
     """Give the summaries of images, computing only those that the cache does not hold.
 
     Args:
-        network: Its frozen backbone and its head's parameter-free first step are used.
+        network: What runs before anything trained is used.
         paths: The images.
         preprocess: Size and fit.
         cache_folder: Root of all caches.
         device: Where the backbone runs; on CPUs it runs in ONNX Runtime.
         stop: When requested, what was computed is kept and `Interrupted` raised.
         view: How the pictures are seen.
+        maps: How feature maps are stored.
         check: Called with the unreadable images, first with the missing files and again at the end; may raise.
         reading: Called with files read and files to read, while they are looked up in the cache.
         progress: Called with images done and images to do, while the backbone runs.
@@ -86,9 +88,10 @@ def extract_features(
     keys, unreadable = _content_keys(paths, stop, reading)
     check(sorted(unreadable.items()))
     about = {"backbone": network.backbone.name, "size": preprocess.size}
-    folder = cache_folder / FEATURES / extractor_key(network, preprocess, view)
-    cache = FeatureCache(folder, {**about, "summary": network.head.summary, "view": str(view)}, note)
+    folder = cache_folder / FEATURES / extractor_key(network, preprocess, view, maps)
+    cache = FeatureCache(folder, {**about, "summary": network.kept_names, "view": str(view)}, note)
     path_of = {key: path for key, path in zip(keys, paths, strict=True) if key is not None}
+    store = partial(as_stored, maps=maps, channels=network.kept_channels)
     broken: dict[str, ImageError] = {}
     run: Extract | None = None
     computed = 0
@@ -98,7 +101,7 @@ def extract_features(
             break
         # Views differ in the pictures only, so all share one exported network.
         run = run or _extractor(network, preprocess, cache_folder / EXTRACTORS, about, device, note)
-        unread = _fill(cache, run, todo, path_of, preprocess, view=view, stop=stop, progress=progress)
+        unread = _fill(cache, run, todo, path_of, preprocess, view=view, store=store, stop=stop, progress=progress)
         broken |= unread
         computed += len(todo) - len(unread)
     for row, key in enumerate(keys):
@@ -110,14 +113,25 @@ def extract_features(
     return Extraction(rows, cache.view(found), sorted(unreadable.items()), computed, found)
 
 
-def extractor_key(network: TaggerNetwork, preprocess: Preprocess, view: View) -> str:
-    """Name an extractor by everything that its output depends on: weights, preprocessing, view and summary."""
+def extractor_key(network: TaggerNetwork, preprocess: Preprocess, view: View, maps: Maps = "float16") -> str:
+    """Name an extractor by everything that its stored output depends on: weights, preprocessing, view and summary.
+
+    Below a tail only the weights up to the cut count, so networks whose tails and heads differ share their features.
+    """
     digest = hashlib.blake2b(digest_size=16)
-    head = network.head
-    choices = {"preprocess": asdict(preprocess), "summary": head.summary, "stages": head.stages, "view": asdict(view)}
+    backbone = network.backbone
+    stages = network.head.stages if backbone.cut is None else ()
+    choices: dict[str, Any] = {
+        "preprocess": asdict(preprocess),
+        "summary": network.kept_names,
+        "stages": stages,
+        "view": asdict(view),
+    }
+    if maps != "float16":  # left out otherwise, so that features from before there was a choice are still found
+        choices["maps"] = maps
     digest.update(json.dumps(choices, sort_keys=True).encode())
-    digest.update(network.backbone.name.encode())
-    for tensor_name, value in network.backbone.state_dict().items():
+    digest.update(backbone.name.encode())
+    for tensor_name, value in backbone.frozen_tensors().items():
         digest.update(tensor_name.encode())
         digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
@@ -156,17 +170,17 @@ def _extractor(
 
     The ONNX network uses one core per call, so that `_summaries` can call it on all cores at once.
     """
-    summariser = Summariser(network).eval()
+    extractor = Extractor(network).eval()
     if device.type == "cpu":
         key = extractor_key(network, preprocess, PLAIN)
-        found = open_exported(summariser, exported, key, size=preprocess.size, about=about, note=note)
+        found = open_exported(extractor, exported, key, size=preprocess.size, about=about, note=note)
         if found is not None:
             return found
-    summariser.to(device)
+    extractor.to(device)
 
     @torch.inference_mode()
     def run(pictures: NDArray[np.uint8]) -> list[NDArray[np.float32]]:
-        return [value.float().cpu().numpy() for value in summariser(torch.from_numpy(pictures).to(device))]
+        return [value.float().cpu().numpy() for value in extractor(torch.from_numpy(pictures).to(device))]
 
     return run
 
@@ -179,6 +193,7 @@ def _fill(
     preprocess: Preprocess,
     *,
     view: View,
+    store: Callable[[list[NDArray[np.float32]]], Stored],
     stop: StopRequest,
     progress: Progress,
 ) -> dict[str, ImageError]:
@@ -189,7 +204,7 @@ def _fill(
     """
     broken: dict[str, ImageError] = {}
     done: list[str] = []
-    summaries: list[list[NDArray[np.floating]]] = []
+    summaries: list[Stored] = []
     held = 0
 
     def flush() -> None:
@@ -199,13 +214,13 @@ def _fill(
             summaries.clear()
 
     finished = 0
-    for batch, summary in _summaries(run, todo, path_of, preprocess, view):
-        if batch.indices:
-            summaries.append([as_stored(tensor) for tensor in summary])
+    for indices, summary, errors in _summaries(run, todo, path_of, preprocess, view):
+        if summary is not None:
+            summaries.append(store(summary))
             held += sum(tensor.nbytes for tensor in summaries[-1])
-            done.extend(todo[index] for index in batch.indices)
-        broken.update((todo[index], error) for index, error in batch.errors)
-        finished += len(batch.indices) + len(batch.errors)
+            done.extend(todo[index] for index in indices)
+        broken.update((todo[index], error) for index, error in errors)
+        finished += len(indices) + len(errors)
         progress(finished, len(todo))
         if len(done) >= SHARD_IMAGES or held >= SHARD_BYTES or stop.requested:
             flush()
@@ -217,21 +232,14 @@ def _fill(
 
 def _summaries(
     run: Extract, keys: list[str], path_of: dict[str, Path], preprocess: Preprocess, view: View
-) -> Iterator[tuple[PictureBatch, list[NDArray[np.float32]]]]:
+) -> Iterator[Computed[list[NDArray[np.float32]]]]:
     """Read images, by key, and run them through the backbone, batch by batch, in order."""
-
-    def compute(batch: PictureBatch) -> tuple[PictureBatch, list[NDArray[np.float32]]]:
-        return batch, run(batch.pixels) if batch.indices else []
-
-    # With torch one thread computes, on all cores or on another device, and the others only read for it.
-    in_threads = isinstance(run, OnnxNetwork)
-    found = work_on_pictures(
+    return compute_on_pictures(
         [path_of[key] for key in keys],
         preprocess,
-        compute if in_threads else lambda batch: (batch, []),
-        batch_size=CORE_IMAGES if in_threads else BATCH_IMAGES,
+        run,
+        streams=isinstance(run, OnnxNetwork),
         threads=usable_cores(),
         augmentation=view.augmentation,
         draw=lambda index: view.draw(keys[index]),
     )
-    yield from found if in_threads else (compute(batch) for batch, _ in found)

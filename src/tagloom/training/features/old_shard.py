@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tagloom.training.features.shard import Arrays, DamagedShard, Form, TensorRecord, map_file, unreadable
+from tagloom.training.features.shard import DamagedShard, Form, TensorRecord, map_file, unreadable
+from tagloom.training.features.stored import Stored
 
 KEYS_SUFFIX = ".keys"
 DTYPES = (np.dtype("<f4"), np.dtype("<f2"))
@@ -39,7 +40,7 @@ class OldShard:
         """The shapes of one image's summary."""
         return tuple(record.shape[1:] for _, record in self.arrays)
 
-    def open(self) -> Arrays:
+    def open(self) -> Stored:
         """Map the arrays, (images, …) each, and look for images without values; see `Shard.open`."""
         arrays = self.map()
         for first in range(0, len(self.keys), ROWS_AT_ONCE):
@@ -49,7 +50,7 @@ class OldShard:
                 raise DamagedShard("an image has no values")
         return arrays
 
-    def map(self) -> Arrays:
+    def map(self) -> Stored:
         """Map the arrays without checking them."""
         return [
             np.frombuffer(map_file(path, _end(record)), record.dtype, math.prod(record.shape), record.start).reshape(

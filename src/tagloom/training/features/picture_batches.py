@@ -65,6 +65,17 @@ class PictureBatches:
         pictures = _Pictures(self.paths, self.preprocess, None, self.seed, 0)
         yield from self._load(pictures, cut(np.arange(len(self.paths)), self.batch_size))
 
+    def select(self, rows: NDArray[np.int64]) -> "PictureBatches":
+        """Give batches of some images only, in the order given."""
+        return PictureBatches(
+            self.labels.table.select(rows),
+            self.preprocess,
+            self.augmentation,
+            batch_size=self.batch_size,
+            seed=self.seed,
+            workers=self.workers,
+        )
+
     def _load(self, pictures: "_Pictures", batches: list[NDArray[np.int64]]) -> Iterator[Batch]:
         loader = DataLoader(
             pictures,

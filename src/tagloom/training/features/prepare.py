@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rich.markup import escape
 
 from tagloom.cores import usable_cores
+from tagloom.data.absent import presume_negative
 from tagloom.data.images import content_hash
 from tagloom.data.reading import check_broken, read_pictures
 from tagloom.data.table import LabelTable
@@ -90,7 +91,9 @@ def _feature_batches(network: TaggerNetwork, tables: Tables, recipe: Recipe, con
         standardise_features(network, views[0], training.seed)
     return RunBatches(
         learn=batches(to_learn, views, [chance for _, chance in seen]),
-        held_out=None if held_out is None else batches(table.select(held_out), [found.features.select(held_out)]),
+        held_out=None
+        if held_out is None
+        else batches(_to_measure(table, held_out, tables), [found.features.select(held_out)]),
         val=val,
         broken=[error for _, error in broken],
         contents=np.concatenate(contents),
@@ -125,7 +128,7 @@ def _picture_batches(network: TaggerNetwork, tables: Tables, recipe: Recipe, con
         standardise_pictures(network, to_learn, training.seed, context.device)
     return RunBatches(
         learn=to_learn,
-        held_out=None if held_out is None else batches(table.select(held_out)),
+        held_out=None if held_out is None else batches(_to_measure(table, held_out, tables)),
         val=val,
         broken=broken,
         contents=np.concatenate(contents),
@@ -144,6 +147,11 @@ def _split(
     if recipe.data.holdout > 0:
         context.log.say("[yellow]no held-out image has a label, so thresholds are not chosen.[/]")
     return learn, None
+
+
+def _to_measure(table: LabelTable, held_out: Rows, tables: Tables) -> LabelTable:
+    """Select the images held out. Without negatives no threshold could be chosen, so silence counts as absence."""
+    return presume_negative(table.select(held_out), tables.silent)
 
 
 def _contents(table: LabelTable, rows: Rows, keys: Sequence[str | None]) -> Contents:
@@ -183,6 +191,7 @@ def _extract(
         device=context.device,
         stop=context.stop,
         view=view,
+        maps=recipe.training.cached_maps,
         check=lambda errors: check_broken(errors, len(table), allowed, table.source, ALLOW_MORE),
         reading=context.progress(f"reading {what}"),
         progress=context.progress(label),

@@ -1,9 +1,9 @@
 """A shard: the summaries of some images in one file of the feature cache.
 
-The file is a safetensors file. Its tensors are named "0", "1", … in the order of the summary, (images, …) each, and the
-metadata "keys" names the images by content. The file's name ends with the checksum of its bytes. It is written under
-another name, flushed to disk and renamed, so it is whole or absent; a reader that has mapped it can read on after it
-was removed.
+The file is a safetensors file. Its tensors are named "0", "1", … in the order in which a summary is stored (`stored`),
+(images, …) each, and the metadata "keys" names the images by content. The file's name ends with the checksum of its
+bytes. It is written under another name, flushed to disk and renamed, so it is whole or absent; a reader that has mapped
+it can read on after it was removed.
 """
 
 import errno
@@ -26,13 +26,13 @@ from numpy.typing import NDArray
 from tagloom.cache_folder import is_intact, name_with_checksum
 from tagloom.errors import TagloomError
 from tagloom.files import whole_file
+from tagloom.training.features.stored import Stored
 
 SUFFIX = ".safetensors"
-DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2")}
+DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "U8": np.dtype("u1")}
 ALIGNMENT = 64
 MAX_HEADER_BYTES = 64 << 20
 
-Arrays = list[NDArray[np.floating]]
 Form = tuple[tuple[int, ...], ...]
 """The shape of each tensor of one image's summary."""
 
@@ -70,7 +70,7 @@ class Shard:
         """The shapes of one image's summary."""
         return tuple(tensor.shape[1:] for tensor in self.tensors)
 
-    def open(self) -> Arrays:
+    def open(self) -> Stored:
         """Check every byte and map the arrays, (images, …) each.
 
         Raises:
@@ -85,7 +85,7 @@ class Shard:
             raise DamagedShard("the checksum does not match")
         return self.map()
 
-    def map(self) -> Arrays:
+    def map(self) -> Stored:
         """Map the arrays without checking them."""
         mapped = map_file(self.path, self.bytes)
         return [
@@ -98,14 +98,14 @@ class Shard:
             self.path.unlink()
 
 
-def write_shard(folder: Path, keys: Sequence[str], batches: Sequence[Sequence[NDArray[np.floating]]]) -> Shard:
+def write_shard(folder: Path, keys: Sequence[str], batches: Sequence[Stored]) -> Shard:
     """Write the summaries of some images.
 
     Args:
         folder: An existing folder.
         keys: The images by content.
-        batches: The summaries in parts, each a list of tensors (images of the batch, …), float32 or float16. They are
-            written one by one: joining them would take their memory twice.
+        batches: The summaries in parts, each as it is stored (`as_stored`). They are written one by one: joining them
+            would take their memory twice.
     """
     parts = [[np.ascontiguousarray(part) for part in tensor] for tensor in zip(*batches, strict=True)]
     # Larger values first, as the format wants it, so that every tensor is aligned.
@@ -221,5 +221,5 @@ def _dtype_name(dtype: np.dtype[Any]) -> str:
     return next(name for name, known in DTYPES.items() if known == dtype)
 
 
-def _bytes(array: NDArray[np.floating]) -> bytes | memoryview:
+def _bytes(array: NDArray[Any]) -> bytes | memoryview:
     return array.reshape(-1).view(np.uint8).data

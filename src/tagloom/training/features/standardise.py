@@ -13,6 +13,7 @@ from tagloom.models.heads.scale import FeatureScale
 from tagloom.models.network import TaggerNetwork
 from tagloom.training.features.cache import CachedFeatures
 from tagloom.training.features.picture_batches import PictureBatches
+from tagloom.training.features.stored import as_stored
 
 SAMPLE_IMAGES = 2048  # enough for a mean and a deviation per channel
 BLOCK_IMAGES = 256
@@ -21,8 +22,19 @@ Summaries = list[NDArray[Any]]
 
 
 def standardise_features(network: TaggerNetwork, features: CachedFeatures, seed: int) -> None:
-    """Fit the head's scales to a sample of cached features."""
-    _fit_scales(network, features.gather, len(features), seed)
+    """Fit the head's scales to a sample of cached features; those that a tail computes are as yet untrained."""
+    network.eval()
+    device = network.backbone.mean.device
+
+    def summaries(rows: NDArray[np.int64]) -> Summaries:
+        kept = features.gather(rows)
+        if network.backbone.cut is None:
+            return kept
+        with torch.no_grad():
+            found = network.summary_of_kept(*(torch.from_numpy(tensor).float().to(device) for tensor in kept))
+        return as_stored([tensor.cpu().numpy() for tensor in found])  # maps in half precision: many are held at once
+
+    _fit_scales(network, summaries, len(features), seed)
 
 
 def standardise_pictures(network: TaggerNetwork, batches: PictureBatches, seed: int, device: torch.device) -> None:

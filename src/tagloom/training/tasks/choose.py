@@ -6,16 +6,16 @@ from tagloom.losses import Loss
 from tagloom.models.heads import Head
 from tagloom.recipe import Recipe
 from tagloom.training.context import RunContext
-from tagloom.training.features.batches import Batches
+from tagloom.training.features.prepare import RunBatches
 from tagloom.training.tasks.augmented_queries import AugmentedQueriesTask
-from tagloom.training.tasks.distillation import DistillTask, TeacherGroup
+from tagloom.training.tasks.distillation import DistillTask, TeacherGroup, Teaching
 from tagloom.training.tasks.mixed_pictures import MixedPicturesTask
 from tagloom.training.tasks.supervised import Forward, SupervisedTask, Task
 
 Teachers = Mapping[str, TeacherGroup]
 """The teachers of a student, merged by kind."""
-AskTeachers = Callable[[Batches, RunContext], Teachers]
-"""Asks a student's teachers about the images that it learns from."""
+AskTeachers = Callable[[RunBatches, RunContext], Teaching]
+"""Asks a student's teachers about its images."""
 
 
 def choose_task(recipe: Recipe, forward: Forward, loss: Loss, head: Head, teachers: Teachers | None = None) -> Task:

@@ -6,6 +6,7 @@ From CPSD (Xu et al., "Boosting Multi-Label Image Classification with Complement
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -36,6 +37,18 @@ class TeacherGroup:
     logits: TeacherLogits
     weight: float = 1.0
     parts: Tensor | None = None
+
+
+class Teaching(NamedTuple):
+    """What a student has of its teachers.
+
+    Attributes:
+        groups: All teachers, merged by kind.
+        metrics: How good they are, for the student's own metrics.
+    """
+
+    groups: Mapping[str, TeacherGroup]
+    metrics: dict[str, dict[str, Any]]
 
 
 class DistillTask:

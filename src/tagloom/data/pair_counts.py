@@ -1,0 +1,17 @@
+"""Counting the pairs of each class."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tagloom.data.table import LabelTable, Pairs
+
+
+def pairs_per_class(pairs: Pairs) -> NDArray[np.int64]:
+    """Count the listed pairs of each class, (classes,)."""
+    return np.bincount(pairs.indices, minlength=pairs.shape[1]).astype(np.int64)
+
+
+def unknown_per_class(table: LabelTable, positives: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Count the images for which each class is unknown, (classes,)."""
+    excepted = np.zeros_like(positives) if table.exceptions is None else pairs_per_class(table.exceptions)
+    return excepted if table.unlisted == "negative" else len(table) - positives - excepted

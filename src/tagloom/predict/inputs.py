@@ -1,0 +1,152 @@
+"""What to tag: image files, folders, patterns, lists of paths, archives and Parquet files, one image after another.
+
+Images are found while they are tagged, so their number does not matter. Finding them a second time gives the same
+images in the same order, unless somebody changes the files.
+"""
+
+import glob
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from tagloom.data.containers import count_members, is_container, members_of
+from tagloom.data.images import walk_images
+from tagloom.data.reading import Source
+from tagloom.data.regular_file import open_regular_text
+from tagloom.errors import DataError, ImageError
+from tagloom.files import is_file, is_folder
+from tagloom.wording import shown
+
+LIST_SUFFIX = ".txt"
+_PATTERN_SIGNS = "*?["
+
+
+class Found(NamedTuple):
+    """An image to tag.
+
+    Attributes:
+        place: The image file, or the file that holds the image.
+        inside: Its name in that file; empty for an image file.
+        read: Gives what a tagger takes. Call it before the next image is asked for, or not at all.
+    """
+
+    place: Path
+    inside: str
+    read: Callable[[], Source | ImageError]
+
+    def __str__(self) -> str:
+        return f"{self.place}/{self.inside}" if self.inside else str(self.place)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Every so manieth image: `index` of `count`, counted from 0."""
+
+    index: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.index + 1}/{self.count}"
+
+
+def read_shard(given: str) -> Shard:
+    """Read a shard as the command takes it, counted from 1.
+
+    >>> read_shard("3/8")
+    Shard(index=2, count=8)
+    """
+    number, _, count = given.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise DataError(f"--shard {given}: write it as NUMBER/COUNT, for example 3/8 for the third of eight.")
+    return Shard(int(number) - 1, int(count))
+
+
+def find_inputs(places: Sequence[Path], shard: Shard | None = None) -> Iterator[Found]:
+    """Find the images of all places, in order. An image that is named by several places is given once.
+
+    Args:
+        places: Image files; folders, which are searched with their subfolders; patterns such as `shards/*.tar`; .txt
+            files with a path per line, relative to their own folder; .zip, .tar, .tar.gz and .tar.bz2 archives; and
+            .parquet files with the pictures' bytes.
+        shard: Give only every so manieth of them.
+    """
+    found = (image for place, images in _each(places) for image in images)
+    return found if shard is None else islice(found, shard.index, None, shard.count)
+
+
+def count_inputs(places: Sequence[Path], shard: Shard | None = None) -> int:
+    """Count what `find_inputs` gives, without reading pictures where that is possible."""
+    whole = sum(
+        count_members(place) if is_container(place) else sum(1 for _ in images) for place, images in _each(places)
+    )
+    return whole if shard is None else len(range(shard.index, whole, shard.count))
+
+
+def is_pattern(place: Path) -> bool:
+    """Whether a place is a pattern of names, and not the name of something that exists."""
+    return any(sign in str(place) for sign in _PATTERN_SIGNS) and not (is_file(place) or is_folder(place))
+
+
+def _each(places: Iterable[Path]) -> Iterator[tuple[Path, Iterator[Found]]]:
+    """Give each place once, and its images without those that were given before."""
+    expanded = list(dict.fromkeys(path for place in places for path in _matches(place)))
+    seen: set[Path] = set()
+    for place in expanded:
+        images = _in_place(place)
+        if len(expanded) > 1 and not is_container(place):
+            images = _unseen(images, seen)
+        yield place, images
+
+
+def _unseen(images: Iterator[Found], seen: set[Path]) -> Iterator[Found]:
+    for image in images:
+        if image.place not in seen:
+            seen.add(image.place)
+            yield image
+
+
+def _matches(place: Path) -> list[Path]:
+    if not is_pattern(place):
+        return [place]
+    found = sorted(map(Path, glob.iglob(str(place), recursive=True)))  # noqa: PTH207, Path.glob takes no whole paths
+    if not found:
+        raise DataError(f"{place}: no file or folder matches this.")
+    return found
+
+
+def _in_place(place: Path) -> Iterator[Found]:
+    if is_folder(place):
+        images = (_image(path) for path in walk_images(place))
+        return _some(images, f"{place}: no image in this folder or its subfolders.")
+    if is_container(place):
+        return (Found(place, member.name, member.read) for member in members_of(place))
+    if place.suffix.lower() == LIST_SUFFIX:
+        return _some(_listed(place), f"{place}: lists no image. Write a path per line.")
+    return iter([_image(place)])
+
+
+def _image(path: Path) -> Found:
+    return Found(path, "", lambda: path)
+
+
+def _some(images: Iterator[Found], otherwise: str) -> Iterator[Found]:
+    first = next(images, None)
+    if first is None:
+        raise DataError(otherwise)
+    yield first
+    yield from images
+
+
+def _listed(place: Path) -> Iterator[Found]:
+    try:
+        with open_regular_text(place, encoding="utf-8-sig") as file:
+            for number, line in enumerate(file, 1):
+                path = line.rstrip("\r\n")
+                if "\0" in path or len(path) > 4096:
+                    raise DataError(f"{place}, line {number}: {shown(path)} is not a path. Write a path per line.")
+                if path.strip():
+                    yield _image(place.parent / path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{place}: cannot be read as a list of paths ({error}).") from error

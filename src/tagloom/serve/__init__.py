@@ -1,0 +1,1 @@
+"""Taggers over HTTP: a page to try them, and an API to call. Needs the extra `serve`."""
