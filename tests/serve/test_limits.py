@@ -1,5 +1,6 @@
 """Limits: each has its answer, and whoever breaks one holds up nobody else."""
 
+import json
 import socket
 import struct
 import threading
@@ -161,3 +162,13 @@ def test_json_that_is_too_long_too_deep_or_not_finite_is_refused(strict: Client)
     for text, code in ((b"[" * 9_000, 400), (b'{"inputs": NaN}', 400), (b"[]", 400), (bytes(20_001), 413)):
         assert strict.post("/v2/models/tiny/infer", text, Content_Type="application/json").code == code
     assert Limits().body_bytes >= bodies.JSON_BYTES
+
+
+@pytest.mark.parametrize("sent", [b"GET /" + b"a" * 70_000, b"this is no request\r\n\r\n"])
+def test_what_never_becomes_a_request_is_refused_like_everything_else(strict: Client, sent: bytes):
+    with socket.create_connection(("127.0.0.1", strict.port), timeout=20) as connection:
+        connection.sendall(sent)
+        head, _, body = b"".join(iter(lambda: connection.recv(1000), b"")).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"content-type: application/json" in head.lower()
+    assert "64 KiB" in json.loads(body)["error"]

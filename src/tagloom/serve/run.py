@@ -1,6 +1,7 @@
 """Running the server: its address, its connections, and its end."""
 
 import asyncio
+import json
 import logging
 import os
 import socket
@@ -9,6 +10,7 @@ import webbrowser
 from collections.abc import Callable
 from typing import Any
 
+import h11
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -18,6 +20,7 @@ from tagloom.errors import TagloomError
 HEADER_SECONDS = 15.0
 KEEP_ALIVE_SECONDS = 15
 BACKLOG = 512
+NO_REQUEST = "this is not an HTTP request, or its address and headers are longer than 64 KiB. Send less at once."
 
 
 class PatientProtocol(H11Protocol):
@@ -46,6 +49,18 @@ class PatientProtocol(H11Protocol):
         """Stop to wait."""
         self._stop_waiting()
         super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what no route ever sees, in the form of every other refusal, and close the connection."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):  # an answer is on its way already
+            self.transport.close()
+            return
+        body = json.dumps({"error": NO_REQUEST}).encode()
+        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body))), ("Connection", "close")]
+        answer = h11.Response(status_code=400, reason=b"Bad Request", headers=headers)
+        for event in (answer, h11.Data(data=body), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def _wait_for_request(self) -> None:
         self._patience = self.loop.call_later(HEADER_SECONDS, self._give_up)
