@@ -1,8 +1,8 @@
 """Faster matrix products where MKL holds a processor back.
 
 torch multiplies float32 matrices by MKL, which uses at most AVX2 on AMD's processors. oneDNN, which torch has as well,
-uses AVX-512 there and is faster, also in float32 (bench/training_epoch.py). torch uses oneDNN for convolutions, and a linear map of
-tokens is a convolution of size 1. The numbers are the same up to the order in which products are summed.
+uses AVX-512 there and is faster, also in float32 (bench/training_epoch.py). torch uses oneDNN for convolutions, and a
+linear map of tokens is a convolution of size 1. The numbers are the same up to the order in which products are summed.
 """
 
 import platform
