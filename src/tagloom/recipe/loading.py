@@ -84,7 +84,7 @@ def for_task(recipe: Recipe, task: str | None) -> Recipe:
     content = recipe.to_dict() | {"task": task, "loss": {"name": loss}}
     content["training"] |= {"metric": SHOWN_METRICS["single" if task == "single" else "multi"][0]}
     if task == "single":  # what a softmax cannot have
-        content["words"] |= {"random_queries": 0}
+        content["words"] |= {"random_queries": 0, "labels_per_step": 0}
         if recipe.calibration.kind == "per-class":
             content["calibration"] = {"kind": "shared"}
     return recipe_from_dict(content, "--task")

@@ -108,21 +108,25 @@ class WordSettings:
         query_noise: Deviation of the Gaussian noise added to the words in each batch; words have a mean square of 1.
         random_queries: How many queries of random words are added to those of the classes.
         random_label: The label of random words for every image: "absent" or "present".
+        labels_per_step: How many labels a step asks for, where there are more: those that are in one of its images, and
+            others drawn at random; 0 for all. A step costs as much as its queries, so this is for thousands of labels.
     """
 
     source: str = ""
     query_noise: float = 0.0
     random_queries: int = 0
     random_label: Literal["absent", "present"] = "absent"
+    labels_per_step: int = 0
 
     def __post_init__(self) -> None:
         check_number("words.query_noise", self.query_noise, 0.0, 10.0)
         check_whole("words.random_queries", self.random_queries, 0, 100_000)
+        check_whole("words.labels_per_step", self.labels_per_step, 0, 1_000_000)
 
     @property
     def augmented(self) -> bool:
-        """Whether training varies the words."""
-        return self.query_noise > 0 or self.random_queries > 0
+        """Whether training varies the words that a step asks for."""
+        return self.query_noise > 0 or self.random_queries > 0 or self.labels_per_step > 0
 
 
 @dataclass(frozen=True)

@@ -72,10 +72,11 @@ class Recipe:
                 "calibration.kind 'per-class' would change which class is best under a softmax: use 'shared'."
             )
 
-        if self.words.random_queries and (self.activation == "softmax" or self.loss.options.get("weights") is not None):
+        other_labels = self.words.random_queries or self.words.labels_per_step
+        if other_labels and (self.activation == "softmax" or self.loss.options.get("weights") is not None):
             raise RecipeError(
-                "words.random_queries add their own labels to the loss, so it cannot be 'cross-entropy' nor have label "
-                "weights. Set words.random_queries: 0."
+                "words.random_queries and words.labels_per_step change which labels are in the loss of a step, so it "
+                "cannot be 'cross-entropy' nor have label weights. Set both to 0."
             )
 
         moving = replace(self.augment, flip=0.0, randaugment_magnitude=Augment.randaugment_magnitude)

@@ -159,8 +159,8 @@ def check_options(recipe: Recipe) -> Loss:
         )
     if recipe.words.augmented and not has_words:
         raise RecipeError(
-            f"words.query_noise and words.random_queries change words, and head '{recipe.head.name}' has none. Set "
-            "both to 0, or choose head 'ml-decoder-words'."
+            "words.query_noise, words.random_queries and words.labels_per_step change which words are asked for, and "
+            f"head '{recipe.head.name}' has none. Set all three to 0, or choose head 'ml-decoder-words'."
         )
     return loss
 

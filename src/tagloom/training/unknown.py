@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 from torch import nn
 
 from tagloom.data.table import LabelTable, pairs_at
+from tagloom.errors import RecipeError
 from tagloom.losses import Loss, create_loss, expected_positives_loss
 from tagloom.recipe import Recipe
 from tagloom.training.checkpoint import CheckpointStore
@@ -34,6 +35,12 @@ def loss_with_unknown(recipe: Recipe, loss: Loss, tables: Tables) -> Loss:
     silent, settings = tables.silent, recipe.unknown
     if settings.learn_as == "nothing" or recipe.activation == "softmax" or not silent.any():
         return loss
+    if recipe.words.random_queries or recipe.words.labels_per_step:
+        raise RecipeError(
+            f"{int(silent.sum())} classes have hardly a known negative, so unknown pairs count differently from class "
+            "to class, while words.random_queries and words.labels_per_step change the labels of a step. Set both to "
+            "0, or unknown.learn_as=nothing with loss.options.unknown_weight=0.3."
+        )
     if settings.learn_as == "expected-positives":
         expected = settings.labels_per_image or known_labels_per_image(tables, silent)
         return expected_positives_loss(loss, torch.from_numpy(silent), expected, settings.weight)

@@ -4,10 +4,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from tagloom.errors import RecipeError
 from tagloom.losses import create_loss
 from tagloom.models.heads import Head, create_head
+from tagloom.recipe.parts import WordSettings
 from tagloom.training.features.batches import Batch
-from tagloom.training.tasks.augmented_queries import AugmentedQueriesTask, noisy
+from tagloom.training.tasks.augmented_queries import AugmentedQueriesTask, check_augmented, choose_labels, noisy
 from tagloom.training.tasks.supervised import SupervisedTask
 
 LOSS = create_loss("asymmetric")
@@ -33,9 +35,6 @@ def test_without_noise_and_random_queries_it_is_plain_training():
     for head in (make(), make("ml-decoder-words-grouped", readout={"groups": 3})):
         plain = SupervisedTask(head.classify, LOSS)(batch())
         torch.testing.assert_close(task(head)(batch()), plain)
-        logits, random = task(head).logits(batch())
-        torch.testing.assert_close(logits, head.classify(*batch().inputs))
-        assert random.shape == (4, 0)
 
 
 @pytest.mark.parametrize("present", [False, True])
@@ -70,7 +69,7 @@ def test_random_queries_of_groups_are_groups_of_random_words():
 def test_noise_changes_the_words_again_for_each_batch_by_its_amount():
     head = make()
     torch.manual_seed(3)
-    first, second = (task(head, noise=0.5).logits(batch())[0] for _ in range(2))
+    first, second = (task(head, noise=0.5).logits(batch(), head.class_words().vectors)[0] for _ in range(2))
     plain = head.classify(*batch().inputs)
     assert not torch.allclose(first, plain)
     assert not torch.allclose(first, second)
@@ -93,3 +92,40 @@ def test_the_words_themselves_stay_as_they_are():
     task(head.train(), noise=0.3, random=2)(batch())["loss"].backward()
     assert torch.equal(head.words, before)
     assert all(parameter.grad is not None for parameter in head.parameters())
+
+
+def test_a_step_asks_for_the_labels_of_its_images_and_some_others():
+    targets = torch.zeros(3, 50)
+    targets[0, [7, 30]] = 1
+    targets[2, 49] = 1
+    drawn = set()
+    for seed in range(40):
+        torch.manual_seed(seed)
+        chosen = choose_labels(targets, 5).tolist()
+        assert {7, 30, 49} <= set(chosen)
+        assert chosen == sorted(set(chosen))
+        assert len(chosen) == 5
+        drawn |= set(chosen)
+    assert len(drawn) > 30, "the others differ from step to step"
+    assert len(choose_labels(torch.ones(2, 9), 4)) == 4, "more labels in the images than are asked for"
+    assert choose_labels(targets, 0) is None
+    assert choose_labels(targets, 50) is None
+
+
+def test_the_loss_of_some_labels_is_the_loss_over_these_columns():
+    head, known = make(), torch.ones(4, 7, dtype=torch.bool)
+    known[1, 1] = False
+    torch.manual_seed(3)
+    sampled = AugmentedQueriesTask(head.classify, LOSS, head, noise=0.0, random_queries=0, labels_per_step=5)
+    found = sampled(batch(known))["loss"]
+    torch.manual_seed(3)
+    chosen = choose_labels(batch().targets, 5)
+    logits = head.classify(*batch().inputs)
+    torch.testing.assert_close(found, LOSS(logits[:, chosen], batch().targets[:, chosen], known[:, chosen]))
+
+
+def test_labels_that_share_a_query_cannot_be_asked_for_one_by_one():
+    words = WordSettings(labels_per_step=3)
+    check_augmented(make(), words)
+    with pytest.raises(RecipeError, match=r"a query for each label.*ml-decoder-words"):
+        check_augmented(make("ml-decoder-words-grouped", readout={"groups": 3}), words)

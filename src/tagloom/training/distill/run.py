@@ -123,7 +123,10 @@ def _check(plan: RunPlan, jobs: int) -> Distillation:
             "other than 'cross-entropy'."
         )
     if plan.recipe.words.augmented:
-        raise RecipeError("teachers cannot score augmented words: set words.query_noise=0 and words.random_queries=0.")
+        raise RecipeError(
+            "teachers score the words of their own classes only: set words.query_noise, words.random_queries and "
+            "words.labels_per_step to 0."
+        )
     if jobs < 1:
         raise TagloomError(f"--jobs {jobs}: at least one teacher at a time must train.")
     return plan.distill

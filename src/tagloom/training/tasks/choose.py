@@ -49,4 +49,5 @@ def _task_on_batches(recipe: Recipe, forward: Forward, loss: Loss, head: Head, t
         noise=words.query_noise,
         random_queries=words.random_queries,
         random_present=words.random_label == "present",
+        labels_per_step=words.labels_per_step,
     )
