@@ -71,8 +71,7 @@ def imagenet_tagger(folder: Path) -> Tagger:
     """Give the bundled classifier as a tagger of 1,000 labels, of which each picture has one."""
     if not (folder / SPEC_FILE).exists():
         folder.mkdir(parents=True, exist_ok=True)
-        names = ImageNetInfo()
-        classes = distinct([names.index_to_description(number).split(", ")[0].lower() for number in range(1000)])
+        classes = class_names(ImageNetInfo())
         backbone = create_backbone(BUNDLED_BACKBONE, "bundled")
         head = PooledHead(backbone.out_channels, len(classes))
         weight, bias = list(read_weights(PACKAGES[BUNDLED_BACKBONE].file()).values())[-2:]
@@ -86,13 +85,12 @@ def imagenet_tagger(folder: Path) -> Tagger:
     return load(folder)
 
 
-def distinct(names: list[str]) -> tuple[str, ...]:
-    """Tell equal names apart: ImageNet has two cranes and two maillots."""
-    seen: dict[str, int] = {}
-    for number, name in enumerate(names):
-        seen[name] = seen.get(name, 0) + 1
-        if seen[name] > 1:
-            names[number] = f"{name} {seen[name]}"
+def class_names(info: ImageNetInfo) -> tuple[str, ...]:
+    """Name ImageNet's classes by their first synonym; it has two cranes and two maillots, which get a number."""
+    names: list[str] = []
+    for number in range(info.num_classes()):
+        name = info.index_to_description(number).split(", ")[0].lower()
+        names.append(name if name not in names else f"{name} 2")
     return tuple(names)
 
 
