@@ -82,7 +82,8 @@ def _options(
 def main() -> None:
     """Run the command. Tagloom's own errors are printed without a traceback."""
     # Pillow warns of each damaged tag of an image: one hostile file can fill the terminal with 60,000 lines.
-    warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
+    for category in (UserWarning, RuntimeWarning):  # damaged metadata; many pixels, of which we have a limit of our own
+        warnings.filterwarnings("ignore", category=category, module=r"PIL\.")
     try:
         app()
     except TagloomError as error:

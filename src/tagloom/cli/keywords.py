@@ -74,9 +74,9 @@ def write(
     tagger = load(run, device=device)
     if run is None:
         note("no tagger is named: tagging with the ready one, which comes with Tagloom")
-    tagger = promising(tagger, promise_on, precision is not None or recall is not None)
+    tagger = promising(tagger, promise_on, precision, recall)
     rule = tagger.rule(precision=precision, recall=recall)
-    name_left_out(rule.left_out, len(tagger.classes))
+    name_left_out(rule.left_out, tagger.spec.held_out, precision, recall)
     results = write_keywords(tagger, photos, max_tags=max_tags, rule=rule, place=place, resume=resume)
     _carry_out(results, photos.count(), "writing keywords", "Continue with the same command and --resume", dry_run)
 
