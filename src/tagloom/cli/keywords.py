@@ -120,9 +120,10 @@ def read(
     a .jsonl stays small.
     """
     from tagloom.data.formats.photo_library import keyword_table
-    from tagloom.data.writing import write_known_pairs
+    from tagloom.data.writing import check_table_name, write_known_pairs
     from tagloom.predict.files import Naming, collect_images
 
+    check_table_name(out)  # before a library is read
     found = collect_images(photos)
     console, naming = open_console(), Naming(out.parent)
     with show_progress(console, "reading keywords") as progress:

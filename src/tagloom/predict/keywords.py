@@ -191,6 +191,9 @@ def remove_keywords(photos: Iterable[Path], *, place: Place | None = None) -> It
     """Take out what `write_keywords` wrote. Give what became of each photo as it is done."""
     place = place or Place()
     for photo in photos:
+        if not is_file(photo):
+            yield PhotoResult(photo, "failed", place.target(photo), error=f"{photo}: no such file.")
+            continue
         results = [_remove(place, photo, target) for target in place.targets(photo)]
         changed = [result for result in results if result.outcome != "unchanged"]
         if not changed and place.exiftool is None and _has_marks_inside(photo):
