@@ -34,7 +34,7 @@ Outcome: TypeAlias = Literal["written", "removed", "unchanged", "skipped", "insi
 
 
 class Photos:
-    """Photos, and the photos in folders, found anew each time: a library is never in memory at once.
+    """Photos, and the photos in folders, found again each time: a library is never in memory at once.
 
     Raises:
         DataError: If a folder holds no photo.
