@@ -1,6 +1,6 @@
-"""Memory and time of `keywords write` and `remove` on a large library, beside the network: does either grow with it?
+"""Memory and time of `keywords write` and `remove` on a large library, without the network: does either grow with it?
 
-    python bench/keywords.py --photos 1000 10000
+    python bench/keywords.py --photos 1000 10000 100000
 
 Every photo is a link to one small image, and the network is a stand-in that gives every photo three tags, so what is
 measured is the work on sidecars. Memory is the peak of a process of its own per size, after the tagger is loaded.

@@ -288,3 +288,16 @@ def test_a_drawing_that_cannot_be_made_is_refused_before_any_work(tagloom, photo
     code, _, err = tagloom("evaluate", photos / "nowhere", photos / "labels.csv", "--plot", photos / "a.gif")
     assert code == 2
     assert "drawings are written as" in err
+
+
+def test_help_flows_to_the_width_of_the_terminal(tagloom):
+    assert "precision and recall, scores and their reliability" in tagloom("report", "--help")[1]
+    assert "else in a sidecar stay" in tagloom("keywords", "write", "--help")[1]
+
+
+def test_a_picture_that_is_too_large_is_refused_in_our_words_alone(tmp_path):
+    Image.new("1", (9500, 9500)).save(tmp_path / "huge.png")
+    command = [sys.executable, "-m", "tagloom", "predict", str(tmp_path / "huge.png")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert "has 90,250,000 pixels, more than" in done.stderr
+    assert "Warning" not in done.stderr

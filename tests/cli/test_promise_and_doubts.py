@@ -53,7 +53,8 @@ def test_predict_and_tags_and_keywords_give_only_labels_that_are_promised(sure_r
     out, scores = tmp_path / "tags.jsonl", tmp_path / "scores.parquet"
     images = sorted((scenes / "images").iterdir())[:8]
     said = tagloom("predict", sure_run, *images, "--precision", 0.9, "--out", out, "--scores", scores)
-    assert f"cannot be promised of {len(classes) - 3} of {len(classes)} labels" in said.replace("\n", " ")
+    assert f"precision 0.9 can be promised of 3 of {len(classes)} labels, from 400 held-out images" in said
+    assert "the least that proves 0.9 is 29 tags of a label, all right" in said.lower()
     assert f"'{classes[3]}'" in said
     limits = load(sure_run).rule(precision=0.9).limits
     assert (limits[:3] < 1).all()
@@ -89,7 +90,16 @@ def test_a_promise_can_be_based_on_a_table(finished_run, scenes):
     assert result.exit_code != 0
 
 
-def test_doubts_find_labels_that_were_made_wrong_and_answers_mend_the_table(scenes, feature_cache, tmp_path):
+@pytest.mark.parametrize("wrong", [("--precision", "90"), ("--recall", "0"), ("--precision", "0.9", "--recall", "0.9")])
+def test_what_nobody_can_promise_is_refused_before_anything_is_scored(scenes, wrong):
+    arguments = ["predict", *map(str, (scenes / "images").iterdir()), *wrong]
+    for table in ([], ["--promise-on", "no-such-table.csv"]):
+        result = CliRunner().invoke(app, [*arguments, *table])
+        assert result.exit_code != 0
+        assert "ask for" in str(result.exception)
+
+
+def test_doubts_find_labels_that_were_made_wrong_and_answers_correct_the_table(scenes, feature_cache, tmp_path):
     truth = load_table(scenes / "train.csv")
     wrong = truth.targets(slice(None)).astype(bool)
     flips = np.random.default_rng(1).choice(wrong.size, 30, replace=False)
@@ -125,5 +135,5 @@ def test_doubts_find_labels_that_were_made_wrong_and_answers_mend_the_table(scen
         writer.writeheader()
         writer.writerows(rows)
     tagloom("doubts", table, "--apply", out, "--out", tmp_path / "right.csv")
-    mended = load_table(tmp_path / "right.csv").with_classes(truth.classes)
-    assert (mended.targets(slice(None)) == truth.targets(slice(None))).all()
+    corrected = load_table(tmp_path / "right.csv").with_classes(truth.classes)
+    assert (corrected.targets(slice(None)) == truth.targets(slice(None))).all()

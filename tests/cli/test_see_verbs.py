@@ -61,7 +61,10 @@ def test_student_and_teachers_stand_side_by_side(tagloom, untrained_run, photo, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--label", "zebra"), "knows its 5 labels only"),
+        (("--label", "zebra"), "unknown label 'zebra'. This tagger (head 'gap') knows its 5 labels only: "),
+        (("--label", "Dogg"), "unknown label 'Dogg': did you mean 'dog'?"),
+        (("--layer", "2"), "--layer and --data-option belong to --experts"),
+        (("--limit", "5"), "belong to --experts"),
         (("--method", "attention"), "does not fit the head 'gap'"),
         (("--stages", "0"), "write numbers from 1"),
         (("--stages", "77"), "has the stages 1 to"),
@@ -72,9 +75,16 @@ def test_student_and_teachers_stand_side_by_side(tagloom, untrained_run, photo, 
     ],
 )
 def test_what_cannot_be_drawn_is_said(tagloom, untrained_run, photo, arguments, message) -> None:
-    code, _, err = tagloom("explain", untrained_run, photo, *arguments)
+    code, out, err = tagloom("explain", untrained_run, photo, *arguments)
     assert code == 2
     assert message in " ".join(err.split())
+    assert out == "", "nothing is computed first"
+
+
+def test_an_exported_tagger_says_what_stages_need(tagloom, photo) -> None:
+    _, _, err = tagloom("explain", photo, "--stages", "1,2")
+    assert "need the weights (model.safetensors), and an exported tagger has none" in " ".join(err.split())
+    assert "--device" not in err
 
 
 def test_a_report_has_the_figures_of_evaluate(tagloom, finished_run, scenes, tmp_path) -> None:

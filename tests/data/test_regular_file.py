@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,6 +73,25 @@ def test_only_regular_files_are_opened(pipe, listening, tmp_path):
     assert read_regular(file, 3) == b"1234"  # one more than allowed, so that the caller sees it
     assert not is_regular(tmp_path / ("x" * 5000))
     assert not is_regular(Path("zero\0byte"))
+
+
+def test_a_small_file_takes_no_more_memory_than_it_is_large(tmp_path):
+    file = tmp_path / "small.jpg"
+    file.write_bytes(b"x" * 1000)
+    tracemalloc.start()
+    try:
+        assert len(read_regular(file, 2**28)) == 1000
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc here")
+def test_files_that_say_no_size_are_read_whole():
+    whole = Path("/proc/self/limits").read_bytes()
+    assert len(whole) > 100
+    assert read_regular("/proc/self/limits", 2**20) == whole
+    assert read_regular("/proc/self/limits", 10) == whole[:11]
 
 
 def test_a_pipe_that_takes_the_place_of_a_file_in_between_is_refused(pipe, tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from tagloom.cli import app
 from tagloom.data import load_table
+from tagloom.errors import DataError
 from tagloom.predict.keywords import Place, chosen_tags, remove_keywords, write_keywords
 from tagloom.predict.tagger import load
 from tagloom.tagger.spec import read_spec, write_spec
@@ -148,6 +149,22 @@ def test_the_command_fails_where_nothing_can_be_tagged(run, photos):
 
 
 @needs_exiftool
+def test_a_photo_that_is_not_there_is_named_and_is_no_success(photos):
+    result = CliRunner().invoke(app, ["keywords", "remove", str(photos / "nope.jpg")])
+    assert result.exit_code == 1
+    assert "nope.jpg: no such file" in " ".join(result.output.split())
+
+
+def test_keywords_of_tagloom_alone_teach_nothing_and_the_message_says_why(run, photos, tmp_path):
+    (photos / "b.xmp").unlink()
+    (photos / "d.jpg").unlink()
+    list(write_keywords(load(run), sorted(photos.glob("*.*g"))))
+    result = CliRunner().invoke(app, ["keywords", "read", str(photos), "--out", str(tmp_path / "labels.csv")])
+    assert isinstance(result.exception, DataError)
+    assert "were written by Tagloom" in str(result.exception)
+    assert "tagloom review" in str(result.exception)
+
+
 def test_only_when_asked_keywords_go_into_photos(run, photos):
     before = contents(photos)
     done = invoke("write", run, photos / "a.jpg", photos / "c.png", "--embed")

@@ -1,6 +1,7 @@
 """A review from table to export, with the labels of a table or of keywords."""
 
 import csv
+import time
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,29 @@ def test_what_was_learned_is_suggested_and_unanswered_photos_stay_unknown(folder
         assert suggested == (["dog"] if row % 2 == 0 else [])
     assert sorted(session.waiting(20)) == [8, 9, 10, 11]
     assert session.known().known.all(1).tolist() == [True] * 8 + [False] * 4
+
+
+def test_what_was_learned_comes_back_by_itself_after_a_restart(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("fastapi")
+    from tagloom.serve.reviewing import create_review_app
+
+    def suggested(session: Session) -> list[str]:
+        return [shown.label for shown in session.labels_of(8) if shown.on]
+
+    session = session_of(folder, tmp_path / "out")
+    for row in range(8):
+        session.answer(row, ["dog"] if row % 2 == 0 else [])
+    never_learned = session_of(folder, tmp_path / "out")
+    create_review_app(never_learned)
+    session.retrain()
+    again = session_of(folder, tmp_path / "out")
+    assert suggested(again) == []
+    create_review_app(again)
+    until = time.monotonic() + 20
+    while suggested(again) != ["dog"] and time.monotonic() < until:
+        time.sleep(0.01)
+    assert suggested(again) == suggested(session) == ["dog"]
+    assert suggested(never_learned) == [], "who never asked for it is not made to wait"
 
 
 def test_a_session_continues_from_its_file(folder: Path, tmp_path: Path) -> None:

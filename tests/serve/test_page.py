@@ -158,8 +158,7 @@ def test_a_broken_file_gets_a_message_and_the_next_picture_works(open_page, tiny
     page.evaluate(DROP, [given(b"no picture at all", "letter.pdf")])
     alert = page.get_by_role("alert").and_(page.locator("#problem"))
     alert.wait_for()
-    assert alert.text_content().startswith("letter.pdf: ")
-    assert "is not an image" in alert.text_content()
+    assert alert.text_content().startswith("letter.pdf: is not an image"), "named once"
     assert not page.locator("#work").is_visible()
     drop(page, jpeg)
     assert not alert.is_visible()
@@ -190,7 +189,7 @@ def test_a_folder_becomes_a_table_to_download_that_tagloom_reads(open_page, tiny
     page = open_page(allowed="415|422")
     page.wait_for_selector(".panel", state="attached")
     page.set_input_files("#folder-file", folder)
-    page.get_by_text("7 of 7 pictures tagged, 1 cannot be read").wait_for()
+    page.get_by_text("6 of 7 pictures tagged, 1 cannot be read").wait_for()
     screenshot(page, "folder")
     with page.expect_download() as started:
         page.get_by_role("button", name="Download table (CSV)").click()

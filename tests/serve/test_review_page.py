@@ -151,6 +151,8 @@ def test_twenty_photos_by_keyboard_survive_a_kill_and_make_better_suggestions(
         page.keyboard.press("a")
         page.get_by_text("All photos are reviewed.").wait_for()
         page.get_by_text("30 of 30 reviewed").wait_for()
+    with reviewing(*command) as (_, client):
+        wait_until(lambda: client.get("/v1/review").json["retraining"]["round"] == 1)
     from tagloom.data import load_table
 
     table = load_table(out / "labels.csv")

@@ -1,6 +1,7 @@
 """Real programs read what we write, and we read what they write: Debian's libimage-exiftool-perl and exiv2."""
 
 import json
+import os
 import shutil
 import subprocess
 
@@ -140,6 +141,46 @@ def test_what_exiftool_refuses_is_said_in_its_words(tmp_path):
     (tmp_path / "a.bmp").touch()
     with pytest.raises(DataError, match="hold no XMP"):
         ExifTool().write_xmp(tmp_path / "a.bmp", EMPTY_PACKET)
+
+
+@program("exiftool")
+def test_many_images_are_written_by_one_exiftool_and_each_has_its_own_outcome(tmp_path, monkeypatch):
+    started = tmp_path / "started"
+    wrapper = tmp_path / "bin" / "exiftool"
+    wrapper.parent.mkdir()
+    wrapper.write_text(f'#!/bin/sh\necho once >> "{started}"\nexec "{shutil.which("exiftool")}" "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
+    names = ["a.jpg", "broken.jpg", "line\nbreak $HOME @x.jpg", "b.bmp", "-q.jpg", "c.jpg"]
+    for name in names:
+        Image.new("RGB", (40, 30), "red").save(tmp_path / name)
+    (tmp_path / "broken.jpg").write_bytes(b"no image")
+    changes = [(tmp_path / name, with_tags(EMPTY_PACKET, name, WRITING)) for name in names]
+    errors = ExifTool().write_all(changes)
+    assert [bool(error) for error in errors] == [False, True, False, True, False, False]
+    assert "broken.jpg: exiftool could not write it (Error: " in errors[1]
+    assert "hold no XMP" in errors[3]
+    assert all(embedded_keywords(tmp_path / names[number]).ours for number in (0, 2, 4, 5))
+    assert started.read_text().split() == ["once"]
+
+
+@program("exiftool")
+def test_a_long_list_is_split_where_a_command_line_would_be_too_long(tmp_path, monkeypatch):
+    monkeypatch.setattr("tagloom.data.exiftool.MAX_LINE", 400)
+    for number in range(5):
+        Image.new("RGB", (8, 8), "red").save(tmp_path / f"{number}.png")
+    photos = sorted(tmp_path.glob("*.png"))
+    assert ExifTool().write_all([(photo, with_tags(EMPTY_PACKET, "a", WRITING)) for photo in photos]) == [""] * 5
+    assert all(embedded_keywords(photo).ours for photo in photos)
+
+
+def test_an_exiftool_that_dies_is_an_error_of_every_image_that_it_did_not_finish(tmp_path, monkeypatch):
+    program = tmp_path / "exiftool"
+    program.write_text("#!/bin/sh\necho 'tagloom: end of image 0' >&2\nexit 9\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    errors = ExifTool().write_all([(tmp_path / name, b"") for name in ("a.jpg", "b.jpg")])
+    assert errors == ["", f"{tmp_path / 'b.jpg'}: exiftool could not write it (Error: it ended with code 9)."]
 
 
 def test_without_exiftool_a_user_is_told_how_to_install_it(monkeypatch):

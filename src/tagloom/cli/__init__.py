@@ -4,6 +4,7 @@ Most verbs make one call of `tagloom.api` and show its result. Torch and other s
 that `tagloom --help` is quick.
 """
 
+import inspect
 import sys
 import warnings
 from collections.abc import Callable
@@ -56,12 +57,23 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
+
+
+def _flowing(verb: Callable[..., object]) -> str:
+    """Give the help of a verb in lines as long as the terminal is wide, not as long as those of its source."""
+    paragraphs = inspect.cleandoc(verb.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.splitlines()) for paragraph in paragraphs)
+
+
 for heading, verbs in VERBS.items():
     for verb in verbs:
         if isinstance(verb, typer.Typer):
+            for command in verb.registered_commands:
+                command.help = _flowing(command.callback) if command.callback is not None else None
             app.add_typer(verb, rich_help_panel=heading)
         else:
-            app.command(verb.__name__.rstrip("_"), rich_help_panel=heading)(verb)  # `import` is taken in Python
+            name = verb.__name__.rstrip("_")  # `import` is taken in Python
+            app.command(name, help=_flowing(verb), rich_help_panel=heading)(verb)
 
 
 def _print_version(wanted: bool) -> None:
@@ -82,7 +94,8 @@ def _options(
 def main() -> None:
     """Run the command. Tagloom's own errors are printed without a traceback."""
     # Pillow warns of each damaged tag of an image: one hostile file can fill the terminal with 60,000 lines.
-    warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
+    for category in (UserWarning, RuntimeWarning):  # damaged metadata; many pixels, of which we have a limit of our own
+        warnings.filterwarnings("ignore", category=category, module=r"PIL\.")
     try:
         app()
     except TagloomError as error:

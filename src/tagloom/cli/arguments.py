@@ -13,6 +13,7 @@ from tagloom.files import whole_file
 if TYPE_CHECKING:
     from tagloom.data import LabelTable
     from tagloom.predict.tagger import Tagger
+    from tagloom.scoring.promise import HeldOutCounts
 
 Data = Annotated[str, typer.Argument(help="A label table: .csv, .parquet, .jsonl, COCO .json, VOC or class folders.")]
 Run = Annotated[str, typer.Argument(help="A tagger folder (the --out of a training), or hf-hub:owner/name.")]
@@ -76,12 +77,15 @@ Cache = Annotated[Path | None, typer.Option(help="Cache the features of frozen b
 TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")]
 
 
-def promising(tagger: "Tagger", promise_on: str | None, asked: bool) -> "Tagger":
+def promising(tagger: "Tagger", promise_on: str | None, precision: float | None, recall: float | None) -> "Tagger":
     """Give a tagger that promises from the images of --promise-on, if that is given."""
     if promise_on is None:
         return tagger
-    if not asked:
+    if precision is None and recall is None:
         raise TagloomError("--promise-on says what a promise is based on: say which with --precision or --recall.")
+    from tagloom.scoring.promise import wanted_share
+
+    wanted_share(precision, recall)  # before minutes of scoring
     from tagloom.evaluation.promise import count_on
     from tagloom.progress import show_progress
     from tagloom.terminal import open_console, warn
@@ -93,17 +97,15 @@ def promising(tagger: "Tagger", promise_on: str | None, asked: bool) -> "Tagger"
     return tagger.with_counts(counted.counts)
 
 
-def name_left_out(left_out: Sequence[str], classes: int) -> None:
-    """Say of which labels nothing can be promised."""
-    from tagloom.terminal import note
-    from tagloom.wording import listed, shown
+def name_left_out(
+    left_out: Sequence[str], counts: "HeldOutCounts | None", precision: float | None, recall: float | None
+) -> None:
+    """Say of which labels nothing can be promised, and what can be done about it."""
+    if left_out and counts is not None:
+        from tagloom.report.promise import describe_left_out
+        from tagloom.terminal import note
 
-    if left_out:
-        note(
-            f"this cannot be promised of {len(left_out)} of {classes} labels, which are left out: "
-            f"{listed(map(shown, left_out), most=20)}. Promise less, or hold more images out: 30 flawless tags are the "
-            "least that proves 0.9 (data.holdout, --promise-on)"
-        )
+        note(describe_left_out(left_out, counts, precision=precision, recall=recall))
 
 
 def read_table(path: str, options: list[str] | None) -> "LabelTable":

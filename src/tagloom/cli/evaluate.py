@@ -87,7 +87,7 @@ def evaluate(
         raise TagloomError("--score-images chooses images by their unseen labels: name these with --split.")
     console = open_console()
     tagger, table = open_tagger(run, device, words), open_table(data, read_pairs(data_option))
-    tagger = promising(tagger, promise_on, promised)
+    tagger = promising(tagger, promise_on, **promise)
     accepted = MAX_BROKEN_SHARE if max_broken is None else max_broken
     if split:
         result, content = _evaluate_split(tagger, table, split, score_images, accepted)
@@ -106,7 +106,7 @@ def evaluate(
             warn(f"{silent} classes have no known negative here: their unknown pairs are counted as negatives")
         content = result.metrics | {"calibration": result.calibration}
         if rule is not None:
-            name_left_out(rule.left_out, len(tagger.classes))
+            name_left_out(rule.left_out, tagger.spec.held_out, **promise)
             kept = check_promise(result, tagger, table, rule, **promise, ignore_other_labels=ignore_other_labels)
             render_promise(kept, tagger.classes, console, **promise)
             content |= {"promise": promise | kept.to_dict()}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tagloom.report.heat_sheet import Tile
 
 MOST_TILES = 24
+MOST_IMAGES = 512
 
 
 def explain(
@@ -45,11 +46,16 @@ def explain(
         bool, typer.Option("--experts", help="Show which experts each label uses (heads with hybrid sharing).")
     ] = False,
     limit: Annotated[
-        int, typer.Option(help="--experts: look at no more than this many images, spread over the data.", min=1)
-    ] = 512,
+        int | None,
+        typer.Option(
+            help="--experts: look at no more than this many images, spread over the data (default: 512).", min=1
+        ),
+    ] = None,
     json_path: JsonPath = None,
     plot: Plot = None,
-    layer: Annotated[int, typer.Option(help="--experts: draw this layer of experts, counted from 1.", min=1)] = 1,
+    layer: Annotated[
+        int | None, typer.Option(help="--experts: draw this layer of experts, counted from 1 (default: 1).", min=1)
+    ] = None,
     words: Words = None,
     device: Device = "auto",
     data_option: DataOptions = None,
@@ -72,18 +78,23 @@ def explain(
             )
         if len(arguments) != 2:
             raise TagloomError("name a tagger and images: tagloom explain --experts RUN DATA")
-        _explain_experts(arguments[0], arguments[1], limit, json_path, plot, layer, device, data_option)
+        most = MOST_IMAGES if limit is None else limit
+        _explain_experts(arguments[0], arguments[1], most, json_path, plot, layer or 1, device, data_option)
         return
-    if plot or json_path or data_option:
-        raise TagloomError("--plot, --json and --data-option belong to --experts. Heat maps are drawn with --out.")
+    if plot or json_path or data_option or limit is not None or layer is not None:
+        raise TagloomError(
+            "--plot, --json, --limit, --layer and --data-option belong to --experts. Heat maps are drawn with --out."
+        )
     from tagloom.predict.files import split_arguments
     from tagloom.predict.tagger import find_folder, load
-    from tagloom.report.heat_sheet import draw_tiles, grid_of
+    from tagloom.report.heat_sheet import check_sheet_name, draw_tiles, grid_of
 
     run, images = split_arguments(arguments)
     if len(images) != 1 or images[0].is_dir():
         raise TagloomError("name one image: tagloom explain [RUN] photo.jpg --label dog")
     chosen = _stage_numbers(stages)
+    target = out or Path(f"{images[0].stem}-heat.png")
+    check_sheet_name(target)
     console = open_console()
     tagger = load(run, device=device, words=words)
     if teachers:
@@ -97,8 +108,7 @@ def explain(
         found = [tagger.explain(images[0], named, method, stage=stage) for stage in looked_at]
         _print_tags(found[0], console)
         rows = _label_rows(found, chosen) if chosen else grid_of(_tiles(found[0]))
-    target = draw_tiles(rows, out or Path(f"{images[0].stem}-heat.png"))
-    print_line(console, f"Drawn in {target}")
+    print_line(console, f"Drawn in {draw_tiles(rows, target)}")
 
 
 def _tiles(explanation: "Explanation") -> "list[Tile]":

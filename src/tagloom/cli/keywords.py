@@ -74,9 +74,9 @@ def write(
     tagger = load(run, device=device)
     if run is None:
         note("no tagger is named: tagging with the ready one, which comes with Tagloom")
-    tagger = promising(tagger, promise_on, precision is not None or recall is not None)
+    tagger = promising(tagger, promise_on, precision, recall)
     rule = tagger.rule(precision=precision, recall=recall)
-    name_left_out(rule.left_out, len(tagger.classes))
+    name_left_out(rule.left_out, tagger.spec.held_out, precision, recall)
     results = write_keywords(tagger, photos, max_tags=max_tags, rule=rule, place=place, resume=resume)
     _carry_out(results, photos.count(), "writing keywords", "Continue with the same command and --resume", dry_run)
 
@@ -120,9 +120,10 @@ def read(
     a .jsonl stays small.
     """
     from tagloom.data.formats.photo_library import keyword_table
-    from tagloom.data.writing import write_known_pairs
+    from tagloom.data.writing import check_table_name, write_known_pairs
     from tagloom.predict.files import Naming, collect_images
 
+    check_table_name(out)  # before a library is read
     found = collect_images(photos)
     console, naming = open_console(), Naming(out.parent)
     with show_progress(console, "reading keywords") as progress:

@@ -88,11 +88,11 @@ def predict(
     tagger = load(run, device=device, words=words)
     if run is None:  # a folder that was meant as a tagger would otherwise silently be searched for images
         note("no tagger is named: tagging with the ready one, which comes with Tagloom")
-    tagger = promising(tagger, promise_on, precision is not None or recall is not None)
+    tagger = promising(tagger, promise_on, precision, recall)
     if labels is not None:
         tagger = tagger.with_labels(read_labels(labels))
     rule = tagger.rule(threshold, top_k, max_tags, precision, recall)
-    name_left_out(rule.left_out, len(tagger.classes))
+    name_left_out(rule.left_out, tagger.spec.held_out, precision, recall)
     job = Job(tagger, images, out, scores, rule, part)
     console = open_console()
     tagged = _to_files(job, console, resume) if to_files else _to_terminal(job, console)

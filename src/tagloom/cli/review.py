@@ -114,6 +114,8 @@ def review(
         def started() -> None:
             print_line(console, f"Reviewing {len(session.table):,} photos at {address}")
             note(f"{session.answered:,} are answered, in {out}. Ctrl-C stops it; the same command continues")
+            if session.has_learned:
+                note("learning again from your answers, in the background")
             if open_browser:
                 open_page(address)
 

@@ -45,7 +45,7 @@ def tags(
     }
     if precision is not None or recall is not None:
         first = open_scores(scores[0])
-        name_left_out(rule_of(first, **asked).left_out, len(first.classes))
+        name_left_out(rule_of(first, **asked).left_out, first.held_out, precision, recall)
     if out:
         count = write_tags_from_scores(scores, out, **asked)
         print_line(console, f"{count} images tagged, in {out}")

@@ -40,7 +40,12 @@ def open_regular_text(path: str | os.PathLike[str], encoding: str, newline: str 
 def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
     """Read a regular file, at most one byte more than `most`, so that the caller sees that it is too large."""
     with open_regular(path) as file:
-        return file.read(most + 1) or b""  # None: a file of /proc that has nothing to say yet
+        # Python makes room for all that is asked for, so no more is asked for than the file says it has.
+        asked = min(os.fstat(file.fileno()).st_size, most) + 1
+        data = file.read(asked) or b""  # None: a file of /proc that has nothing to say yet
+        if len(data) == asked <= most:  # it has grown, or says no size, as files of /proc do
+            data += file.read(most + 1 - asked) or b""
+        return data
 
 
 def is_regular(path: Path) -> bool:

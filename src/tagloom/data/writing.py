@@ -43,14 +43,19 @@ def write_table(table: LabelTable, path: Path) -> Path:
     return path
 
 
+def check_table_name(path: Path) -> None:
+    """Refuse a name of a table that `write_known_pairs` does not write."""
+    if path.suffix not in (".csv", ".jsonl"):
+        raise DataError(f"{path}: labels are written as .csv or .jsonl; use one of these suffixes.")
+
+
 def write_known_pairs(table: LabelTable, path: Path) -> Path:
     """Write a table, with unknown pairs or without, under the images' own names, which are relative to the file.
 
     A .csv has a column of labels if every pair is known, and otherwise a column per class with 1, 0 or nothing. A
     .jsonl has a key for each known pair, so it stays small where almost everything is unknown.
     """
-    if path.suffix not in (".csv", ".jsonl"):
-        raise DataError(f"{path}: labels are written as .csv or .jsonl; use one of these suffixes.")
+    check_table_name(path)
     if "image" in table.classes:
         raise DataError(f"{table.source}: a class called 'image' would hide the column of images. Leave it out.")
     write = _write_records if path.suffix == ".jsonl" else _write_columns

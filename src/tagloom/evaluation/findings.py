@@ -111,8 +111,8 @@ def errors_in_company(
 ) -> list[Company]:
     """List wrong tags by the true labels they come with, those furthest beyond chance first.
 
-    A pair with much `together` rides on company: the tag is guessed because it is usually there. A pair with many
-    `instead` is a confusion: one label is taken for the other.
+    A pair with much `together`: the tag is guessed because it usually comes with the label. A pair with many
+    `instead` is a confusion: one label is mistaken for the other.
     """
     true, tagged = (targets > 0) & known, (scores > thresholds) & known
     flags = (true, tagged & ~true, true & ~tagged)

@@ -88,6 +88,11 @@ class Insides:
         if self._loaded is None:
             if find_spec("torch") is None:
                 raise MissingExtraError("this way of looking into a tagger", "train")
+            if self._exported is not None and not (self._folder / WEIGHTS_FILE).is_file():
+                raise TaggerError(
+                    f"{self._folder}: stages and grad-cam++ need the weights ({WEIGHTS_FILE}), and an exported tagger "
+                    "has none. Name the run that it was exported from, or leave out --stages and --method."
+                )
             from tagloom.models.network import load_network, pick_device
 
             device = pick_device(self._device)

@@ -28,11 +28,13 @@ from tagloom.xmp.keywords import find_keywords, plain_form
 from tagloom.xmp.marks import Marks, ScoredTag, read_marks
 
 MAX_TAGS = 8
+AT_ONCE = 32
+"""Photos that one exiftool changes: starting it takes as long as changing several."""
 Outcome: TypeAlias = Literal["written", "removed", "unchanged", "skipped", "inside", "failed"]
 
 
 class Photos:
-    """Photos, and the photos in folders, found anew each time: a library is never in memory at once.
+    """Photos, and the photos in folders, found again each time: a library is never in memory at once.
 
     Raises:
         DataError: If a folder holds no photo.
@@ -75,6 +77,13 @@ class PhotoResult(NamedTuple):
     error: str = ""
 
 
+class Pending(NamedTuple):
+    """A photo whose XMP is ready to be written, and what will then have become of it."""
+
+    result: PhotoResult
+    xmp: bytes
+
+
 @dataclass(frozen=True)
 class Place:
     """Where keywords are: in sidecars, or with an exiftool inside the photos. A dry run changes nothing."""
@@ -96,19 +105,47 @@ class Place:
             return read_embedded(target).xmp or EMPTY_PACKET
         return read_sidecar(target) if is_file(target) else EMPTY
 
-    def put(self, photo: Path, target: Path, before: bytes, after: bytes, outcome: Outcome) -> PhotoResult:
-        """Put new XMP in the place of the old; none at all where nothing is left of what Tagloom began."""
+    def put(self, photo: Path, target: Path, before: bytes, after: bytes, outcome: Outcome) -> "PhotoResult | Pending":
+        """Put new XMP in the place of the old; none at all where nothing is left of what Tagloom began.
+
+        What goes into a photo is pending until `carry_out`.
+        """
         if after == before:
             return PhotoResult(photo, "unchanged", target)
         if self.dry_run:
             return PhotoResult(photo, outcome, target, tuple(_diff(before, after, str(target))))
         if self.exiftool is not None:
-            self.exiftool.write_xmp(target, b"" if is_empty_packet(after) else after)
-        elif after == EMPTY:
+            return Pending(PhotoResult(photo, outcome, target), b"" if is_empty_packet(after) else after)
+        if after == EMPTY:
             target.unlink()
         else:
             write_sidecar(target, after)
         return PhotoResult(photo, outcome, target)
+
+    def carry_out(self, results: "Iterable[PhotoResult | Pending]") -> Iterator[PhotoResult]:
+        """Give results in their order. Those that are pending are written some at a time."""
+        held: list[PhotoResult | Pending] = []
+        for result in results:
+            if isinstance(result, PhotoResult) and not held:
+                yield result
+                continue
+            held.append(result)
+            if len(held) == AT_ONCE:
+                yield from self._written(held)
+                held = []
+        yield from self._written(held)
+
+    def _written(self, held: "Sequence[PhotoResult | Pending]") -> Iterator[PhotoResult]:
+        pending = [item for item in held if isinstance(item, Pending)]
+        changes = [(item.result.target, item.xmp) for item in pending]
+        errors = iter(self.exiftool.write_all(changes) if self.exiftool is not None and changes else ())
+        for item in held:
+            if isinstance(item, PhotoResult):
+                yield item
+            elif error := next(errors):
+                yield item.result._replace(outcome="failed", error=error)
+            else:
+                yield item.result
 
 
 def write_keywords(
@@ -135,6 +172,12 @@ def write_keywords(
     """
     place = place or Place()
     rule = rule or tagger.rule()
+    return place.carry_out(_tagged(tagger, photos, max_tags, rule, place, resume))
+
+
+def _tagged(
+    tagger: Tagger, photos: Iterable[Path], max_tags: int, rule: TagRule, place: Place, resume: bool
+) -> Iterator[PhotoResult | Pending]:
     settings = settings_digest(tagger, rule, max_tags)
     base = Writing((), Path(tagger.name).name, settings, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
     numbers = count()
@@ -182,7 +225,8 @@ def review_keywords(photo: Path, keywords: Sequence[str], date: str, place: Plac
         has = {plain_form(path) for path in found.own}
         if found.reviewed == bool(date) and not found.ours and has.issuperset(map(plain_form, words)):
             return PhotoResult(photo, "unchanged", target)  # only the date would change
-        return place.put(photo, target, before, with_review(before, str(target), words, date), "written")
+        put = place.put(photo, target, before, with_review(before, str(target), words, date), "written")
+        return next(place.carry_out([put]))
     except DataError as error:
         return PhotoResult(photo, "failed", target, error=str(error))
 
@@ -190,9 +234,16 @@ def review_keywords(photo: Path, keywords: Sequence[str], date: str, place: Plac
 def remove_keywords(photos: Iterable[Path], *, place: Place | None = None) -> Iterator[PhotoResult]:
     """Take out what `write_keywords` wrote. Give what became of each photo as it is done."""
     place = place or Place()
+    return place.carry_out(_cleaned(photos, place))
+
+
+def _cleaned(photos: Iterable[Path], place: Place) -> Iterator[PhotoResult | Pending]:
     for photo in photos:
+        if not is_file(photo):
+            yield PhotoResult(photo, "failed", place.target(photo), error=f"{photo}: no such file.")
+            continue
         results = [_remove(place, photo, target) for target in place.targets(photo)]
-        changed = [result for result in results if result.outcome != "unchanged"]
+        changed = [result for result in results if isinstance(result, Pending) or result.outcome != "unchanged"]
         if not changed and place.exiftool is None and _has_marks_inside(photo):
             changed = [PhotoResult(photo, "inside", photo)]
         yield from changed or [PhotoResult(photo, "unchanged", place.target(photo))]
@@ -216,7 +267,7 @@ def settings_digest(tagger: Tagger, rule: TagRule, max_tags: int) -> str:
     return hashlib.blake2b(asked.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
 
 
-def _write(place: Place, photo: Path, writing: Writing) -> PhotoResult:
+def _write(place: Place, photo: Path, writing: Writing) -> PhotoResult | Pending:
     target = place.target(photo)
     try:
         before = place.read(target)
@@ -231,7 +282,7 @@ def _write(place: Place, photo: Path, writing: Writing) -> PhotoResult:
         return PhotoResult(photo, "failed", target, error=str(error))
 
 
-def _remove(place: Place, photo: Path, target: Path) -> PhotoResult:
+def _remove(place: Place, photo: Path, target: Path) -> PhotoResult | Pending:
     try:
         before = place.read(target)
         return place.put(photo, target, before, without_tags(before, str(target)), "removed")

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from tagloom.scoring.calibration import to_scores
 from tagloom.scoring.promise import HeldOutCounts
 from tagloom.scoring.tags import Tag, TagRule, tag_rule
 from tagloom.tagger.spec import TaggerSpec, read_spec
-from tagloom.wording import first_line, shown
+from tagloom.wording import first_line, listed, shown
 
 __all__ = ["Tag", "Tagger", "find_folder", "load"]
 
@@ -126,9 +127,14 @@ class Tagger:
         if last is not None and last.classes == names:
             return last
         if self._label_scorer is None:
+            known = f"this tagger (head '{self.spec.head}') knows its {len(self.classes)} labels only"
+            foreign = next((name for name in names if name not in self.classes), None)
+            if foreign is not None:
+                near = get_close_matches(foreign.casefold(), self.classes, n=1)
+                hint = f": did you mean {shown(near[0])}?" if near else "."
+                known = f"unknown label {shown(foreign)}{hint} {known[0].upper()}{known[1:]}: {listed(self.classes)}"
             raise TaggerError(
-                f"this tagger (head '{self.spec.head}') knows its {len(self.classes)} labels only. A tagger with word "
-                "queries scores any label: tagloom train … --recipe quick-words"
+                f"{known}. A tagger with word queries scores any label: tagloom train … --recipe quick-words"
             )
         limits = dict(zip(self.classes, self.spec.threshold_row().tolist(), strict=True))
         usual = float(np.median(list(limits.values())))

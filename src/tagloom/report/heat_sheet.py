@@ -43,6 +43,12 @@ def grid_of(tiles: Sequence[Tile]) -> list[list[Tile]]:
     return [list(tiles[first : first + columns]) for first in range(0, len(tiles), columns)]
 
 
+def check_sheet_name(target: Path) -> None:
+    """Refuse a file name that does not say which kind of picture is wanted, before anything is computed."""
+    if target.suffix.lower() not in (".png", ".jpg", ".jpeg"):
+        raise DataError(f"{target}: heat maps are drawn as a .png or .jpg file; end the name in one of these.")
+
+
 def draw_tiles(rows: Sequence[Sequence[Tile]], path: str | os.PathLike[str], side: int = CELL) -> Path:
     """Write rows of tiles as a PNG or JPEG file, by its suffix.
 
@@ -52,8 +58,7 @@ def draw_tiles(rows: Sequence[Sequence[Tile]], path: str | os.PathLike[str], sid
         side: Width of a column; the pictures are no longer than this.
     """
     target = Path(path)
-    if target.suffix.lower() not in (".png", ".jpg", ".jpeg"):
-        raise DataError(f"{target}: heat maps are drawn as a .png or .jpg file; end the name in one of these.")
+    check_sheet_name(target)
     columns = max(len(row) for row in rows)
     heights = [_LINE + max(tile.picture.height for tile in row) + _GAP for row in rows]
     size = columns * (side + _GAP) + _GAP, sum(heights) + _GAP

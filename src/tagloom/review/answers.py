@@ -5,6 +5,7 @@
 | `{"image": "a.jpg", "yes": ["dog"], "unsure": []}` | these apply, these are not known, all others do not apply |
 | `{"undo": "a.jpg"}` | the answer about this image is taken back |
 | `{"label": "sunset"}` | a new label; answers above this line say nothing about it |
+| `{"learned": 20}` | suggestions were learned from this many answers, so they are learned again after a restart |
 
 Nothing in the file is ever changed. A line that a crash cut short is dropped, and the next one starts on a line of its
 own.
@@ -48,11 +49,13 @@ class Answers:
         path: The file.
         given: The answers that stand, by image, in the order in which they were given.
         labels: The new labels, in order.
+        learned: Whether suggestions were learned from answers.
     """
 
     path: Path
     given: dict[str, Answer] = field(default_factory=dict)
     labels: list[str] = field(default_factory=list)
+    learned: bool = False
     _file: BinaryIO | None = None
 
     def __post_init__(self) -> None:
@@ -74,6 +77,10 @@ class Answers:
         """Note a new label."""
         self._append({"label": label})
 
+    def note_learned(self, answers: int) -> None:
+        """Note that suggestions were learned from this many answers."""
+        self._append({"learned": answers})
+
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
@@ -88,7 +95,7 @@ class Answers:
             file.flush()
             os.fsync(file.fileno())
         except OSError as error:
-            self.close()  # the next line begins anew, behind whatever part of this one was written
+            self.close()  # the next line starts on its own, behind whatever part of this one was written
             raise DataError(f"{self.path}: the answer could not be written ({error.strerror or error}).") from error
         self._take(line)
 
@@ -105,6 +112,8 @@ class Answers:
     def _take(self, line: dict[str, Any]) -> None:
         if isinstance(undone := line.get("undo"), str):
             self.given.pop(undone, None)
+        elif "learned" in line:
+            self.learned = True
         elif isinstance(label := line.get("label"), str) and label not in self.labels:
             self.labels.append(label)
         elif isinstance(image := line.get("image"), str):

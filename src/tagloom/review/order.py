@@ -18,7 +18,7 @@ from tagloom.review.learning import first_logits
 DOUBTFUL = 0.9
 """A known label is doubtful if its score is this far from it."""
 NEXT = 50
-"""Groups beyond those that have an answer: photos to ask about before the order is made anew."""
+"""Groups beyond those that have an answer: photos to ask about before the order is made again."""
 MOST_GROUPS = 600
 WIDTH = 64
 """Directions in which photos are told apart."""

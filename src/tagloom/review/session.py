@@ -1,7 +1,7 @@
 """A review: photos, what is suggested about them, what somebody answered, and which comes next.
 
 All that is known, learned and ordered here follows from the table, the tagger's scores and the file of answers. Nothing
-else is kept, so a review that was killed goes on where it was; what it had learned is learned again on request.
+else is kept, so a review that was killed goes on where it was, and what it had learned is learned again.
 """
 
 import threading
@@ -108,6 +108,11 @@ class Session:
         """How many photos somebody answered about."""
         return len(self.answers.given)
 
+    @property
+    def has_learned(self) -> bool:
+        """Whether this review, now or before a restart, has learned from answers, and still could."""
+        return self.answers.learned and self.answered >= FEWEST
+
     def known(self) -> Knowledge:
         """Give what is known: the table's labels, and over them the answers."""
         return what_is_known(self.table, self.classes, self.answers, self._row_of)
@@ -185,7 +190,7 @@ class Session:
             return label
 
     def retrain(self, progress: Progress = no_progress) -> Learned:
-        """Learn from all answers and from the table's labels, suggest anew, and put the photos into a new order.
+        """Learn from all answers and from the table's labels. Suggestions and the order of the photos then follow.
 
         Raises:
             MissingExtraError: If torch is not installed.
@@ -216,6 +221,7 @@ class Session:
             new[rows] = found.scores(features, logits)
             before = np.nan_to_num(self.scores) > self._all_limits()
             self.scores = self._with_new_labels(new)
+            self.answers.note_learned(answered)
             after = np.nan_to_num(self.scores) > self._all_limits()
             self.arrange()
         return Learned(answered, int((before != after).any(1).sum()), time.monotonic() - begun)

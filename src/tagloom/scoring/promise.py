@@ -129,14 +129,31 @@ def promised_thresholds(
         precision: The least precision of each label; as many images as possible are tagged.
         recall: The least recall of each label; as few images as possible are tagged.
     """
+    wanted = wanted_share(precision, recall)
+    if recall is not None:
+        return np.array([_complete(found, wanted) for found in counts.classes], np.float32)
+    return _precise_labels(counts.classes, wanted)
+
+
+def wanted_share(precision: float | None, recall: float | None) -> float:
+    """Give the share that is to be promised, or refuse what nobody can promise."""
     if (precision is None) == (recall is None):
         raise TaggerError("a promise is about precision or about recall: ask for one of them.")
     wanted = precision if recall is None else recall
     if wanted is None or not 0 < wanted < 1:
-        raise TaggerError(f"a precision or recall of {wanted} cannot be promised: ask for more than 0 and less than 1.")
-    if recall is not None:
-        return np.array([_complete(found, recall) for found in counts.classes], np.float32)
-    return _precise_labels(counts.classes, wanted)
+        raise TaggerError(
+            f"a precision or recall of {wanted:g} cannot be promised: ask for more than 0 and less than 1, such as 0.9."
+        )
+    return wanted
+
+
+def fewest_cases(share: float) -> int:
+    """Give the fewest tags, or images with a label, that can prove a share if every one of them is right.
+
+    >>> fewest_cases(0.9), fewest_cases(0.5)
+    (29, 5)
+    """
+    return int(np.ceil(np.log(RISK) / np.log(share)))
 
 
 def _precise_labels(classes: Sequence[ClassCounts], precision: float) -> NDArray[np.float32]:

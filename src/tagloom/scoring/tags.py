@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tagloom.errors import TaggerError
 from tagloom.recipe.names import Task
-from tagloom.scoring.promise import HeldOutCounts, promised_thresholds
+from tagloom.scoring.promise import HeldOutCounts, promised_thresholds, wanted_share
 from tagloom.scoring.thresholds import NEVER
 
 NO_COUNTS = (
@@ -81,6 +81,7 @@ def tag_rule(
     if precision is not None or recall is not None:
         if threshold is not None or top_k is not None:
             raise TaggerError("a promise decides the thresholds: leave out threshold and top_k.")
+        wanted_share(precision, recall)
         if held_out is None:
             raise TaggerError(NO_COUNTS)
         limits = promised_thresholds(held_out, precision=precision, recall=recall)

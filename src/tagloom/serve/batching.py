@@ -1,4 +1,4 @@
-"""Requests that arrive within a short time are computed together, in threads beside the event loop.
+"""Requests that arrive within a short time are computed together, in threads next to the event loop.
 
 A queue is bounded: what does not fit is refused at once, so that nobody waits for an answer that comes too late.
 """

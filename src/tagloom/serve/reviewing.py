@@ -109,5 +109,7 @@ class ReviewService:
 def create_review_app(session: Session, *, access: Access | None = None, limits: Limits | None = None) -> FastAPI:
     """Make the application of a review."""
     service = ReviewService(session, limits or Limits())
+    if session.has_learned:  # before a restart: its suggestions come back by themselves
+        service.retrain()
     routers = (review_routes.routes(service), health.routes(service))
     return assemble(service, routers, pages.static_files(pages.REVIEW), access or Access())

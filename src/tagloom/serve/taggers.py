@@ -25,7 +25,7 @@ Picture = bytes | NDArray[np.uint8]
 MAP_SIDE = 320
 """The longer side of a heat map that is sent, in pixels. The network's own grid is coarser."""
 METHODS_WITHOUT_GRADIENTS = ("eigen-cam",)
-"""What a server offers beside a head's own method. Gradients take many times the memory of a prediction."""
+"""What a server offers besides a head's own method. Gradients take many times the memory of a prediction."""
 THREADS = 2
 """Batches at a time, so that one is decoded while another one is computed."""
 

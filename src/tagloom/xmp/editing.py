@@ -2,7 +2,7 @@
 
 Items are added to the lists that a document has. Everything else, our marks and lists that it lacks, goes into one
 `rdf:Description` of our own after its last one, so taking that out leaves the document as it was. Other programs may
-have arranged the document anew in between; then our items and marks are found by their names, wherever they stand.
+have rearranged the document in between; then our items and marks are found by their names, wherever they are.
 """
 
 from collections.abc import Iterable, Sequence

@@ -149,6 +149,11 @@ class _Library:
             return _Chosen(tuple(classes), ())
         include, exclude = _patterns(options.get("include")), _patterns(options.get("exclude"))
         counts = {name: self._counts[number] for number, name in enumerate(self._names) if self._counts[number]}
+        if not counts and self._unconfirmed:
+            raise DataError(
+                f"{self._source}: all keywords of the {len(self._images):,} photos were written by Tagloom, and a "
+                "tagger must not learn from itself. Confirm or correct them (tagloom review), or add some of your own."
+            )
         if not counts:
             raise DataError(
                 f"{self._source}: none of the {len(self._images):,} photos has a keyword. Give some photos keywords in "
@@ -170,7 +175,7 @@ class _Library:
                 f"{len(rare):,} keywords on fewer than {min_count} photos are left out (min_count): {shortest}"
             )
         if len(matching) < len(counts):
-            notes.append(f"{len(counts) - len(matching):,} keywords are left out by include and exclude")
+            notes.append(f"left out by include and exclude: {len(counts) - len(matching):,} keywords")
         return _Chosen(tuple(kept), tuple(notes))
 
     def to_table(self, chosen: _Chosen, absent: str, *, given: bool) -> LabelTable:

@@ -84,4 +84,4 @@ def _thumbnail(path: object) -> Image.Image | None:
 
 def _img(picture: Image.Image, alternative: str) -> str:
     size = f'width="{picture.width}" height="{picture.height}"'
-    return f'<img src="{jpeg_address(picture, _QUALITY)}" alt="{text(printable(alternative))}" {size} loading="lazy">'
+    return f'<img src="{jpeg_address(picture, _QUALITY)}" alt="{text(printable(alternative))}" {size} decoding="async">'

@@ -216,8 +216,8 @@ def company(facts: Facts) -> str:
     header = ["wrong tag", "on images with", "images", "by chance", "truly together", "label missed"]
     return (
         "<p>Wrong tags that come with a true label more often than chance, strongest first. Where both are often truly "
-        "<b>together</b>, the tag rides on its company. Where the label itself was often <b>missed</b>, one is taken "
-        f'for the other.</p><div class="wide">{html_table(header, rows, texts=2)}</div>'
+        "<b>together</b>, the tag is guessed because the label is there. Where the label was often <b>missed</b>, "
+        f'one is mistaken for the other.</p><div class="wide">{html_table(header, rows, texts=2)}</div>'
     )
 
 

@@ -69,7 +69,7 @@ def render(facts: Facts, source: str, note: Callable[[str], None] = lambda sente
         "Precision and recall": sections.curves(facts),
         "Scores": sections.histograms(facts),
         "Thresholds": sections.thresholds(facts),
-        "Errors in company": sections.company(facts),
+        "Wrong tags and true labels": sections.company(facts),
         "Hardest images": (
             "<p>The images whose labels are least likely by the scores. On the right, where the worst label's evidence "
             f"is.</p>{pictures.hard_images(facts, note)}"

@@ -48,7 +48,7 @@ async function open(picture) {
   const fault = results.find((result) => result.status === "rejected" && result.reason.name !== "AbortError");
   if (fault) {
     $("work").hidden = true;
-    problem(`${picture.path}: ${fault.reason.message}`);
+    problem(`${picture.path}: ${fault.reason.message.replace(/^the picture: /, "")}`); // it has a name here
     $("status").textContent = "";
     return;
   }

@@ -80,7 +80,7 @@ export class Folder {
     const broken = this.rows.filter((row) => row.error).length;
     $("folder-progress").value = this.rows.length ? done / this.rows.length : 0;
     const faults = broken ? `, ${broken} cannot be read` : "";
-    $("folder-count").textContent = `${done} of ${this.rows.length} pictures tagged${faults}`;
+    $("folder-count").textContent = `${done - broken} of ${this.rows.length} pictures tagged${faults}`;
     $("download").disabled = done === broken;
   }
 

@@ -166,12 +166,12 @@ function switchLayout(grid) {
   inTurn(() => refill(true));
 }
 
-/** Ask for the photos that come next: anew, or more of them. */
-async function refill(anew) {
+/** Ask for the photos that come next: from the start, or more of them. */
+async function refill(afresh) {
   const { photos } = await call(`/v1/review/next?count=${AHEAD}`);
-  const here = new Set(anew ? [] : queue.map((card) => card.row));
-  queue = [...(anew ? [] : queue), ...photos.filter((card) => !here.has(card.row))];
-  if (anew) draw(); // else the photo at hand stays as it is
+  const here = new Set(afresh ? [] : queue.map((card) => card.row));
+  queue = [...(afresh ? [] : queue), ...photos.filter((card) => !here.has(card.row))];
+  if (afresh) draw(); // else the photo at hand stays as it is
 }
 
 function refillSoon() {
