@@ -46,7 +46,7 @@ BENCHES = {
 """Benches that have `run`, and the heading of each."""
 
 OTHERS = {
-    "big_job": "a million images, killed and resumed: memory and rows, about an hour",
+    "big_job": "a million images, killed and resumed: memory and rows, half an hour",
     "eight_bit_maps": "what maps in 8 bits cost a trained tagger, in mAP and space",
     "jpeg_decoding": "which JPEG decoder to use",
     "keywords": "whether time and memory of keywords grow with the library",
