@@ -30,6 +30,7 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 BENCHES = {
     "predicting": "Tagging many images",
     "ready_tagger": "The first tag",
+    "exports": "Exports",
     "serve_load": "Serving",
     "report": "Reports",
     "frozen_training": "Training on a frozen backbone",
@@ -45,9 +46,8 @@ BENCHES = {
 """Benches that have `run`, and the heading of each."""
 
 OTHERS = {
-    "big_job": "a million images, killed and resumed: memory and rows, about an hour",
+    "big_job": "a million images, killed and resumed: memory and rows, half an hour",
     "eight_bit_maps": "what maps in 8 bits cost a trained tagger, in mAP and space",
-    "exports": "size, agreement, mAP and speed of float16 and int8 exports, quantised by photographs of yours",
     "jpeg_decoding": "which JPEG decoder to use",
     "keywords": "whether time and memory of keywords grow with the library",
     "multiply_adds": "multiply-adds of heads against the ML-Decoder paper's tables",

@@ -20,7 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
+from drawn import image_folder
+from ratio import Ratio, of_seconds
 from tagloom.data import load_table
+from tagloom.data.table import LabelTable
 from tagloom.export.graph import read_logits, write_graph
 from tagloom.export.package import write_package
 from tagloom.ready import ready_folder
@@ -37,36 +40,56 @@ def main() -> None:
     parser.add_argument("--check")
     given = parser.parse_args()
     table = None if given.check is None else load_table(given.check)
-    size = read_spec(ready_folder()).preprocess.size
-    picture = np.random.default_rng(0).integers(0, 256, (1, size, size, 3), dtype=np.uint8)
     with tempfile.TemporaryDirectory() as temporary:
-        made = Path(temporary)
-        files = {"float32, all outputs": made / "all.onnx", "float32": made / "logits.onnx"}
-        write_float32(files["float32, all outputs"])
-        write_graph(read_logits(ready_folder() / "model.onnx"), files["float32"])
-        for stored in ("float16", "int8"):
-            places = [given.photos] if stored == "int8" else []
-            measured = write_package(
-                ready_folder(), made / stored, stored=stored, calibrate=places, check=table, keep_anyway=True
-            )
-            files[stored] = made / stored / "model.onnx"
-            print(f"{stored}: {measured}", flush=True)
-        rivals = {
-            name: OnnxNetwork(path, threads=1, first_only=not name.endswith("all outputs"))
-            for name, path in files.items()
-        }
-        runs: dict[str, Callable[[], object]] = {
-            name: partial(network, picture, fetch=None if name.endswith("all outputs") else network.outputs[:1])
-            for name, network in rivals.items()
-        }
-        if find_spec("openvino"):
-            runs |= {f"OpenVINO, {name}": openvino(files[name], picture) for name in ("float32", "int8")}
-        with ThreadPoolExecutor(1) as one:
-            seconds = one.submit(best_seconds, runs).result()
+        files = write_files(Path(temporary), given.photos, table)
+        seconds = measure(files, ROUNDS)
         rival = seconds["float32"]
         for name, best in seconds.items():
             megabytes = f"{files[name].stat().st_size / 1e6:.1f} MB, " if name in files else ""
             print(f"{name}: {megabytes}{1000 * best:.2f} ms, {rival / best:.2f} times as fast as float32")
+
+
+def run(brief: bool = False) -> list[Ratio]:
+    """Compare exports that are quantised by drawn scenes, or by the photographs of TAGLOOM_BENCH_PHOTOS."""
+    with tempfile.TemporaryDirectory() as temporary:
+        photos = image_folder(Path(temporary, "photos"), 16 if brief else 160)
+        files = write_files(Path(temporary), photos, None)
+        seconds = measure(files, 2 if brief else ROUNDS)
+    rival = seconds.pop("float32")
+    return [
+        of_seconds(f"the ready tagger's network on one picture, {name}", "float32, logits alone", own, rival)
+        for name, own in seconds.items()
+    ]
+
+
+def write_files(made: Path, photos: Path, table: LabelTable | None) -> dict[str, Path]:
+    """Write the network in every form, and print what each export measured of itself."""
+    files = {"float32, all outputs": made / "all.onnx", "float32": made / "logits.onnx"}
+    write_float32(files["float32, all outputs"])
+    write_graph(read_logits(ready_folder() / "model.onnx"), files["float32"])
+    for stored in ("float16", "int8"):
+        places = [photos] if stored == "int8" else []
+        measured = write_package(
+            ready_folder(), made / stored, stored=stored, calibrate=places, check=table, keep_anyway=True
+        )
+        files[stored] = made / stored / "model.onnx"
+        print(f"{stored}: {measured}", flush=True)
+    return files
+
+
+def measure(files: dict[str, Path], rounds: int) -> dict[str, float]:
+    """Give the least seconds of a core that each network takes for a picture, as the predictor runs it."""
+    size = read_spec(ready_folder()).preprocess.size
+    picture = np.random.default_rng(0).integers(0, 256, (1, size, size, 3), dtype=np.uint8)
+    runs: dict[str, Callable[[], object]] = {}
+    for name, path in files.items():
+        first_only = not name.endswith("all outputs")
+        network = OnnxNetwork(path, threads=1, first_only=first_only)
+        runs[name] = partial(network, picture, fetch=network.outputs[:1] if first_only else None)
+    if find_spec("openvino"):
+        runs |= {f"OpenVINO, {name}": openvino(files[name], picture) for name in ("float32", "int8")}
+    with ThreadPoolExecutor(1) as one:  # ONNX Runtime is asked from a thread that is not the main one
+        return one.submit(best_seconds, runs, rounds).result()
 
 
 def write_float32(path: Path) -> None:
@@ -92,10 +115,10 @@ def openvino(path: Path, picture: np.ndarray) -> Callable[[], object]:
     return lambda: request.infer({0: picture})
 
 
-def best_seconds(runs: dict[str, Callable[[], object]]) -> dict[str, float]:
+def best_seconds(runs: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Run all in turns, and give the least processor time of each, in all threads of this process."""
     best = dict.fromkeys(runs, float("inf"))
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, run in runs.items():
             for _ in range(CALLS):
                 started = time.process_time()

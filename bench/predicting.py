@@ -11,6 +11,8 @@ Python scripts it includes the start.
 - ONNX Runtime: the ready tagger's network alone, logits only, on pictures that are in memory already, with every
   combination of streams (1 or one per core), threads per stream (1 or all cores) and batch (1, 8, 32) that does not use
   a core twice.
+- Pillow and ONNX Runtime: the same network on the files, in one thread per core that opens, decodes, resizes and runs.
+  No start, no checks, no tags: what is left to gain with these two libraries.
 - timm: what a tutorial shows. The same backbone and input size, PIL and torchvision's transforms, batches of 32, in
   eager torch; and the same in channels-last.
 """
@@ -42,6 +44,7 @@ from tagloom.tagger.spec import read_spec
 
 Run = tuple[int, float]
 """How many images, in how many seconds."""
+WITH_DECODING = "Pillow and ONNX Runtime"
 LARGE = (4000, 3000)
 LARGE_IMAGES = 60
 TIMM_IMAGES = 256  # enough to time it: it is slow
@@ -123,6 +126,8 @@ def ratios(best: dict[str, float], images: int) -> list[Ratio]:
     for which, rivals in (("the best with batches of 8 or 32", batched), ("the best of all settings", bare)):
         name = max(rivals, key=lambda rival: rivals[rival])
         found.append(of_rates(what, f"bare {name}: {which}", best["tagloom"], rivals[name]))
+    rival = f"{WITH_DECODING} on the same files, in a thread per core: no start, no checks, no tags"
+    found.append(of_rates(what, rival, best["tagloom"], best[WITH_DECODING]))
     found += [
         of_rates(what, f"a timm script, {layout}", best["tagloom"], best[f"timm, {layout}"])
         for layout in ("plain", "channels-last")
@@ -169,7 +174,20 @@ def onnx_sides(folder: Path) -> dict[str, Callable[[], Run]]:
             list(pool.map(lambda first: session.run(None, {name: pictures[first : first + size]}), parts))
         return len(pictures), time.perf_counter() - started
 
-    found: dict[str, Callable[[], Run]] = {}
+    alone, paths, size = open_session(1), sorted(folder.iterdir()), (preprocess.size, preprocess.size)
+
+    def decode_and_run(path: Path) -> None:
+        with Image.open(path) as image:
+            picture = image.convert("RGB").resize(size, Image.Resampling.BICUBIC)
+        alone.run(None, {alone.get_inputs()[0].name: np.asarray(picture)[None]})
+
+    def with_decoding() -> Run:
+        started = time.perf_counter()
+        with ThreadPoolExecutor(cores) as pool:
+            list(pool.map(decode_and_run, paths))
+        return len(paths), time.perf_counter() - started
+
+    found: dict[str, Callable[[], Run]] = {WITH_DECODING: with_decoding}
     for streams, threads in dict.fromkeys([(cores, 1), (1, cores)]):
         session = open_session(threads)
         for size in (1, 8, 32):

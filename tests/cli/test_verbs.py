@@ -7,9 +7,9 @@ from importlib import import_module
 import pytest
 import typer
 
-from tagloom.cli import VERBS, app
+from tagloom.cli import VERBS, app, find_verb
 
-COMMANDS = [verb for verbs in VERBS.values() for verb in verbs if not isinstance(verb, typer.Typer)]
+COMMANDS = [verb for names in VERBS.values() for verb in map(find_verb, names) if not isinstance(verb, typer.Typer)]
 MAIN = ("check", "train", "distill", "evaluate", "predict", "export", "compare")
 SMALL = ("backbone.name=test_efficientnet", "backbone.weights=none", "preprocess.size=32", "augment.flip=0")
 

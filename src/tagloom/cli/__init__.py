@@ -7,56 +7,24 @@ that `tagloom --help` is quick.
 import inspect
 import sys
 import warnings
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
 from tagloom import __version__
-from tagloom.cli.cache import cache
-from tagloom.cli.check import check
-from tagloom.cli.compare import compare
-from tagloom.cli.demo import demo
-from tagloom.cli.distill import distill
-from tagloom.cli.doubts import doubts
-from tagloom.cli.evaluate import evaluate
-from tagloom.cli.explain import explain
-from tagloom.cli.export import export
-from tagloom.cli.hard import hard
-from tagloom.cli.heads import heads
-from tagloom.cli.import_ import import_
-from tagloom.cli.keywords import keywords
-from tagloom.cli.partition import partition
-from tagloom.cli.predict import predict
-from tagloom.cli.push import push
-from tagloom.cli.recipes import recipes
-from tagloom.cli.report import report
-from tagloom.cli.review import review
-from tagloom.cli.scenes import scenes
-from tagloom.cli.serve import serve
-from tagloom.cli.study import study
-from tagloom.cli.tags import tags
-from tagloom.cli.train import train
 from tagloom.errors import TagloomError
 from tagloom.terminal import warn
 
-# Every verb, by the heading under which `tagloom --help` lists it. A new verb has a file of its own and a name here.
-VERBS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
-    "Use a tagger": (predict, tags, keywords, review, serve, evaluate, export, push, import_),
-    "Train a tagger": (check, doubts, train, distill, study, recipes),
-    "Look closer": (report, compare, hard, explain, partition, heads, cache),
-    "Try it out": (demo, scenes),
+# Every verb, by the heading under which `tagloom --help` lists it. A new verb has a file of its own and a name here:
+# the name of the file and of the function in it (`import_`, since `import` is taken in Python).
+VERBS: dict[str, tuple[str, ...]] = {
+    "Use a tagger": ("predict", "tags", "keywords", "review", "serve", "evaluate", "export", "push", "import_"),
+    "Train a tagger": ("check", "doubts", "train", "distill", "study", "recipes"),
+    "Look closer": ("report", "compare", "hard", "explain", "partition", "heads", "cache"),
+    "Try it out": ("demo", "scenes"),
 }
-
-app = typer.Typer(
-    name="tagloom",
-    help="Put every label on an image: check a table, train a tagger, evaluate it, predict with it.",
-    epilog="Start with: tagloom demo",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-)
 
 
 def _flowing(verb: Callable[..., object]) -> str:
@@ -65,15 +33,43 @@ def _flowing(verb: Callable[..., object]) -> str:
     return "\n\n".join(" ".join(paragraph.splitlines()) for paragraph in paragraphs)
 
 
-for heading, verbs in VERBS.items():
-    for verb in verbs:
+def find_verb(name: str) -> Any:
+    """Import a verb: a function, or a `typer.Typer` with verbs of its own."""
+    return getattr(import_module(f"tagloom.cli.{name}"), name)
+
+
+def build_app(asked: Iterable[str] = ()) -> typer.Typer:
+    """Build the command. If a verb is asked for, only that one is imported: all of them take as long as a tag."""
+    app = typer.Typer(
+        name="tagloom",
+        help="Put every label on an image: check a table, train a tagger, evaluate it, predict with it.",
+        epilog="Start with: tagloom demo",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        callback=_options,
+    )
+    by_name = {name.rstrip("_"): (name, heading) for heading, names in VERBS.items() for name in names}
+    wanted = [name for name in asked if name in by_name][:1] or list(by_name)
+    for shown in wanted:
+        name, heading = by_name[shown]
+        verb = find_verb(name)
         if isinstance(verb, typer.Typer):
             for command in verb.registered_commands:
                 command.help = _flowing(command.callback) if command.callback is not None else None
             app.add_typer(verb, rich_help_panel=heading)
         else:
-            name = verb.__name__.rstrip("_")  # `import` is taken in Python
-            app.command(name, help=_flowing(verb), rich_help_panel=heading)(verb)
+            app.command(shown, help=_flowing(verb), rich_help_panel=heading)(verb)
+    return app
+
+
+def __getattr__(name: str) -> Any:
+    """Build `app`, the command with all verbs, on first use."""
+    if name != "app":
+        raise AttributeError(f"module 'tagloom.cli' has no attribute '{name}'")
+    globals()["app"] = build_app()
+    return globals()["app"]
 
 
 def _print_version(wanted: bool) -> None:
@@ -82,7 +78,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
@@ -97,7 +92,7 @@ def main() -> None:
     for category in (UserWarning, RuntimeWarning):  # damaged metadata; many pixels, of which we have a limit of our own
         warnings.filterwarnings("ignore", category=category, module=r"PIL\.")
     try:
-        app()
+        build_app(sys.argv[1:2])()
     except TagloomError as error:
         code = getattr(error, "exit_code", 2)  # a run that was stopped on request has a code of its own: no error
         warn(str(error) if code != 2 else f"error: {error}")

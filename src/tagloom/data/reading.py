@@ -275,4 +275,6 @@ def _chunks(sources: Iterable[S], size: int) -> Iterator[list[S]]:
 
 
 def _stack(pictures: list[NDArray[np.uint8]], size: int) -> NDArray[np.uint8]:
+    if len(pictures) == 1:
+        return pictures[0][None]  # no copy
     return np.stack(pictures) if pictures else np.zeros((0, size, size, 3), np.uint8)

@@ -57,7 +57,7 @@ def is_regular(path: Path) -> bool:
 
 
 def _open_regular(path: str, flags: int) -> int:
-    _check_mode(path, Path(path).stat().st_mode)  # before opening, which can have effects on a device
+    _check_mode(path, os.stat(path).st_mode)  # noqa: PTH116, half the time. Before opening: a device may notice that
     descriptor = os.open(path, flags | _NO_WAITING)
     try:
         _check_mode(path, os.fstat(descriptor).st_mode)

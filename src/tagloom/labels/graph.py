@@ -82,10 +82,13 @@ def partition_counts(counts: Any, k: int = 5, kind: Kind = "co", tau: float = 3.
         return [list(range(count))] if k == 1 else [[label] for label in range(count)]
     try:
         from sklearn.cluster import KMeans
+        from threadpoolctl import threadpool_limits  # scikit-learn brings it
     except ImportError as error:
         raise MissingExtraError("Splitting a label graph", "train") from error
     points = _embed(_co_occurrence(csr_array(counts, dtype=np.float32), tau), k, kind, seed)
-    found = KMeans(k, n_init=_STARTS, random_state=seed).fit_predict(points)
+    # Each step of k-means is over in microseconds. More threads would wait for each other far longer than that.
+    with threadpool_limits(1):
+        found = KMeans(k, n_init=_STARTS, random_state=seed).fit_predict(points)
     return _in_order([np.flatnonzero(found == number) for number in range(k)])
 
 

@@ -21,6 +21,7 @@ from tagloom.wording import first_line
 
 TOLERANCE = 1e-4
 CHECKED_BATCHES = (1, 2, 7)
+MAX_FOLDED = 2**28  # values of a constant that is computed when the file is written
 
 
 class WordInput(NamedTuple):
@@ -99,6 +100,8 @@ def write_graph(
     """
     batch = torch.export.Dim("batch", min=1)
     try:
+        from onnxscript.optimizer import fold_constants
+
         with _quiet(), torch.no_grad():
             program = torch.onnx.export(
                 network,
@@ -112,6 +115,8 @@ def write_graph(
             )
             if program is None:
                 raise RuntimeError("the exporter gave nothing")
+            # Weights times scales, and all of the query side: a reader may not compute it while it loads the file.
+            fold_constants(program.model, input_size_limit=MAX_FOLDED, output_size_limit=MAX_FOLDED)
             for node in program.model.graph.all_nodes():
                 node.metadata_props.clear()  # where each comes from: paths of this machine, and megabytes of them
             program.save(str(path), external_data=False)

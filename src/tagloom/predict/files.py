@@ -225,6 +225,7 @@ class Naming:
     def __init__(self, folder: Path) -> None:
         self._real = folder.resolve()
         self._folders = (folder.absolute(), self._real)
+        self._last = ("", "")  # a folder of images as it was given, and how names of images in it begin
 
     def name(self, image: Found) -> str:
         """Give the name of an image as the file of tags writes it; inside another file, that file comes first."""
@@ -233,16 +234,23 @@ class Naming:
 
     def path(self, path: Path) -> str:
         """Give a path as the file of tags writes it."""
+        folder, name = os.path.split(path)
+        if folder != self._last[0] or not folder:  # neighbours share their folder: this takes as long as a small read
+            self._last = (folder, self._beginning(Path(folder)))
+        return self._last[1] + name
+
+    def _beginning(self, given: Path) -> str:
+        """Give what stands before the names of images in a folder."""
         # Only the real folder above "link/.." is known to the system, so such a path has to be resolved.
-        above = path.parent.resolve() if ".." in path.parts else path.parent.absolute()
-        target = above / path.name
+        target = given.resolve() if ".." in given.parts else given.absolute()
         for folder in self._folders:
             if target.is_relative_to(folder):
-                return target.relative_to(folder).as_posix()
+                inside = target.relative_to(folder).as_posix()
+                return "" if inside == "." else f"{inside}/"
         try:
-            return Path(os.path.relpath(target, self._real)).as_posix()
+            return f"{Path(os.path.relpath(target, self._real)).as_posix()}/"
         except ValueError:  # on Windows, between drives
-            return target.as_posix()
+            return f"{target.as_posix().rstrip('/')}/"
 
 
 class Renaming:

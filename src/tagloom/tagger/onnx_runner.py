@@ -1,5 +1,6 @@
 """Running an exported network in ONNX Runtime, within limits that hold for the file of a stranger too."""
 
+import mmap
 import os
 import threading
 from collections.abc import Callable, Collection, Sequence
@@ -14,6 +15,7 @@ from tagloom.cores import usable_cores
 from tagloom.errors import TaggerError
 from tagloom.tagger.onnx_check import check_onnx
 from tagloom.tagger.onnx_outputs import first_output_alone
+from tagloom.tagger.onnx_weights import weights_in_float32
 from tagloom.wording import first_line, shown
 
 R = TypeVar("R")
@@ -103,7 +105,7 @@ class OnnxNetwork:
         switched_off = [] if self._ours else _limit(options)
         try:
             return onnxruntime.InferenceSession(
-                source,
+                source if self._ours else _cast_weights(source),
                 options,
                 providers=["CPUExecutionProvider"],
                 disabled_optimizers=switched_off,
@@ -193,6 +195,15 @@ def _first_output(path: Path) -> tuple[bytes | None, tuple[str, ...]]:
         return first_output_alone(path)
     except (OSError, ValueError) as error:
         raise TaggerError(f"{path}: {_CANNOT_RUN} ({first_line(error)}).") from error
+
+
+def _cast_weights(source: str | bytes) -> str | bytes:
+    """Cast weights that a file casts at every call, where ONNX Runtime may not do it when it loads the file."""
+    if isinstance(source, bytes):
+        return weights_in_float32(memoryview(source)) or source
+    with Path(source).open("rb") as file:
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return weights_in_float32(memoryview(content)) or source
 
 
 def network_memory() -> int:

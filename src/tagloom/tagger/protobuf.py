@@ -39,10 +39,15 @@ class Message:
         packed = [number for content in self._bytes.get(field, ()) for number in _packed(content)]
         return [_signed(number) for number in (*self._numbers.get(field, ()), *packed)]
 
-    def text(self, field: int) -> str:
-        """Give the text of a field; like every reader, take the last if it occurs twice."""
+    def content(self, field: int) -> memoryview | None:
+        """Give the bytes of a field; like every reader, take the last if it occurs twice."""
         found = self._bytes.get(field)
-        return bytes(found[-1]).decode("utf-8", "replace") if found else ""
+        return found[-1] if found else None
+
+    def text(self, field: int) -> str:
+        """Give the text of a field."""
+        found = self.content(field)
+        return "" if found is None else bytes(found).decode("utf-8", "replace")
 
     def texts(self, field: int) -> list[str]:
         """Give the texts of a repeated field."""
@@ -90,6 +95,11 @@ def fields(content: memoryview) -> Iterator[tuple[int, int | memoryview, memoryv
 def bytes_field(field: int, content: bytes) -> bytes:
     """Write a field of bytes, such as a nested message."""
     return _to_varint(field << 3 | _BYTES) + _to_varint(len(content)) + content
+
+
+def number_field(field: int, number: int) -> bytes:
+    """Write a field of a number that is not negative."""
+    return _to_varint(field << 3 | _VARINT) + _to_varint(number)
 
 
 def _to_varint(number: int) -> bytes:

@@ -13,6 +13,7 @@ from tagloom.errors import TagloomError
 from tagloom.recipe.parts import OptimiserSettings, TrainingSettings
 from tagloom.training.checkpoint import CheckpointStore
 from tagloom.training.context import RunContext
+from tagloom.training.dropout import quick_dropout
 from tagloom.training.features.batches import Batch, Batches
 from tagloom.training.memory import keep_freed_memory
 from tagloom.training.optimiser import learning_rate_at, momentum_at, moving_tensors, set_learning_rate, set_momentum
@@ -66,7 +67,7 @@ def fit(
     if checkpoint is not None:
         state.restore(checkpoint)
     loop = _Loop(state, task, batches, training, optimising, half, store, context)
-    with fast_products(context.device):
+    with fast_products(context.device), quick_dropout(context.device):
         while state.position.epoch < training.epochs and not _out_of_patience(state.position, training):
             loop.run_epoch(validate)
     if training.select == "best" and state.position.best_epoch >= 0:
