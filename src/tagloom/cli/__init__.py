@@ -27,6 +27,7 @@ from tagloom.cli.import_ import import_
 from tagloom.cli.keywords import keywords
 from tagloom.cli.partition import partition
 from tagloom.cli.predict import predict
+from tagloom.cli.processes import SHARED_VERBS, ManyProcesses
 from tagloom.cli.push import push
 from tagloom.cli.recipes import recipes
 from tagloom.cli.report import report
@@ -38,6 +39,7 @@ from tagloom.cli.tags import tags
 from tagloom.cli.train import train
 from tagloom.errors import TagloomError
 from tagloom.terminal import warn
+from tagloom.training.launched import is_launched, rank_launched
 
 # Every verb, by the heading under which `tagloom --help` lists it. A new verb has a file of its own and a name here.
 VERBS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
@@ -72,26 +74,63 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    pass
+    if is_launched() and context.invoked_subcommand not in SHARED_VERBS:
+        raise TagloomError(
+            f"tagloom {context.invoked_subcommand} runs in one process; start it without torchrun. These share their "
+            f"work among processes: {', '.join(SHARED_VERBS)}."
+        )
 
 
 def main() -> None:
-    """Run the command. Tagloom's own errors are printed without a traceback."""
+    """Run the command."""
     # Pillow warns of each damaged tag of an image: one hostile file can fill the terminal with 60,000 lines.
     warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
+    raise SystemExit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command and give its exit code. Tagloom's own errors are printed without a traceback."""
     try:
-        app()
+        app(arguments)
+    except ManyProcesses as wanted:
+        return _run_in_processes(arguments, wanted.count)
     except TagloomError as error:
-        code = getattr(error, "exit_code", 2)  # a run that was stopped on request has a code of its own: no error
-        warn(str(error) if code != 2 else f"error: {error}")
-        raise SystemExit(code) from None
+        code: int = getattr(error, "exit_code", 2)  # a run that was stopped on request has a code of its own: no error
+        which = f"process {rank_launched()}: " if rank_launched() else ""
+        warn(which + (str(error) if code != 2 else f"error: {error}"))
+        return code
     except KeyboardInterrupt:
         warn("stopped.")
-        raise SystemExit(130) from None
+        return 130
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has left, so there is nobody to tell
-        raise SystemExit(1) from None
+        return 1
+    except SystemExit as ended:  # how typer ends, always
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return 0
+
+
+def _run_in_processes(arguments: list[str], count: int) -> int:
+    from tagloom.training.launch import launch
+
+    try:
+        return launch(run_as_one, arguments, count)
+    except TagloomError as error:
+        warn(f"error: {error}")
+        return 2
+
+
+def run_as_one(arguments: list[str]) -> int:
+    """Run the command as one of several processes. Where another is lost, end as if killed: all are started again."""
+    from tagloom.training.ranks import LOST_CODE
+
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
+    code = run(arguments)
+    if code == LOST_CODE:
+        raise SystemExit(code)
+    return code

@@ -1,0 +1,32 @@
+"""`--processes N`: the same command, in several processes that share its work."""
+
+from typing import Annotated
+
+import typer
+
+from tagloom.training.launched import is_launched
+
+SHARED_VERBS = ("train", "predict")
+
+Processes = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="Share the work among this many processes on this machine, one per GPU if there are GPUs. torchrun starts "
+        "them on many machines.",
+    ),
+]
+
+
+class ManyProcesses(Exception):  # noqa: N818  it is not an error
+    """The command asks to be run in `count` processes."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.count = count
+
+
+def share_work(processes: int) -> None:
+    """Ask for several processes, unless this is one of them."""
+    if processes > 1 and not is_launched():
+        raise ManyProcesses(processes)
