@@ -38,8 +38,8 @@ from tagloom.cli.study import study
 from tagloom.cli.tags import tags
 from tagloom.cli.train import train
 from tagloom.errors import TagloomError
-from tagloom.terminal import warn
-from tagloom.training.launched import is_launched, rank_launched
+from tagloom.terminal import note, warn
+from tagloom.training.launched import is_launched, rank_launched, restarts
 
 # Every verb, by the heading under which `tagloom --help` lists it. A new verb has a file of its own and a name here.
 VERBS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
@@ -94,11 +94,24 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command and give its exit code. Tagloom's own errors are printed without a traceback."""
+    """Run the command, here or in several processes, and give its exit code."""
+    try:
+        return _run_here(arguments)
+    except ManyProcesses as wanted:
+        processes = wanted.count
+    from tagloom.training.launch import launch
+
+    try:
+        return launch(run_as_one, arguments, processes)
+    except TagloomError as error:
+        warn(f"error: {error}")
+        return 2
+
+
+def _run_here(arguments: list[str]) -> int:
+    """Run the command in this process. Tagloom's own errors are printed without a traceback."""
     try:
         app(arguments)
-    except ManyProcesses as wanted:
-        return _run_in_processes(arguments, wanted.count)
     except TagloomError as error:
         code: int = getattr(error, "exit_code", 2)  # a run that was stopped on request has a code of its own: no error
         which = f"process {rank_launched()}: " if rank_launched() else ""
@@ -115,22 +128,14 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _run_in_processes(arguments: list[str], count: int) -> int:
-    from tagloom.training.launch import launch
-
-    try:
-        return launch(run_as_one, arguments, count)
-    except TagloomError as error:
-        warn(f"error: {error}")
-        return 2
-
-
 def run_as_one(arguments: list[str]) -> int:
     """Run the command as one of several processes. Where another is lost, end as if killed: all are started again."""
     from tagloom.training.ranks import LOST_CODE
 
     warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
-    code = run(arguments)
+    if restarts() and not rank_launched():
+        note(f"a process was lost: all start again where it was saved last (restart {restarts()})")
+    code = _run_here(arguments)
     if code == LOST_CODE:
         raise SystemExit(code)
     return code

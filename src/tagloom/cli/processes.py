@@ -1,10 +1,15 @@
 """`--processes N`: the same command, in several processes that share its work."""
 
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tagloom.training.launched import is_launched
+
+if TYPE_CHECKING:
+    from tagloom.training.ranks import World
 
 SHARED_VERBS = ("train", "predict")
 
@@ -30,3 +35,15 @@ def share_work(processes: int) -> None:
     """Ask for several processes, unless this is one of them."""
     if processes > 1 and not is_launched():
         raise ManyProcesses(processes)
+
+
+@contextmanager
+def joined(device: str) -> "Iterator[World | None]":
+    """Give the processes that share this command's work; None if it runs in one, which then needs no torch."""
+    if not is_launched():
+        yield None
+        return
+    from tagloom.training.ranks import join_world
+
+    with join_world(device) as world:
+        yield world

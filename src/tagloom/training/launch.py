@@ -4,6 +4,7 @@ It is what torchrun does: if a process dies, all are started again, and continue
 process that ends with a message of ours, or because somebody stopped it, has not died.
 """
 
+import logging
 import os
 import shutil
 import sys
@@ -18,6 +19,7 @@ from tagloom.training.signals import Interrupted
 
 RESTARTS = 3
 SAVING_SECONDS = "300"  # how long processes that are asked to stop may take to save
+_TALKATIVE = ("torch.distributed.elastic.multiprocessing.api", "torch.distributed.elastic.agent.server.api")
 _LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 
 
@@ -33,6 +35,8 @@ def launch(work: Callable[[list[str]], int], arguments: list[str], processes: in
         from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std
         from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
         from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+    for name in _TALKATIVE:  # with a traceback of the launcher for each process that is lost
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     _share_cores(processes)
     logs = tempfile.mkdtemp(prefix="tagloom-processes-")
     config = LaunchConfig(

@@ -19,6 +19,8 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch._C._distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from tagloom.errors import TagloomError
@@ -257,13 +259,23 @@ def join_world(device: str = "auto") -> Iterator[World]:
         return
     begun = dist.is_initialized()  # by a program that calls `tagloom.train` among other things
     if not begun:
-        gpus = device != "cpu" and torch.cuda.is_available()
-        dist.init_process_group("cpu:gloo,cuda:nccl" if gpus else "gloo", timeout=LONGEST_WAIT)
+        _find_each_other("cpu:gloo,cuda:nccl" if device != "cpu" and torch.cuda.is_available() else "gloo")
     try:
         yield Ranks(dist.get_rank(), dist.get_world_size())
     finally:
         if not begun:
             dist.destroy_process_group()
+
+
+def _find_each_other(backend: str) -> None:
+    """Connect the ranks by what torchrun left in the environment.
+
+    Its store outlives the ranks, with the addresses of those that were lost: each start uses names of its own.
+    """
+    store, rank, size = next(rendezvous("env://", timeout=LONGEST_WAIT))
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        store = PrefixStore(f"start-{restarts()}", store)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=LONGEST_WAIT)
 
 
 def _reduced(tensor: Tensor, how: dist.ReduceOp.RedOpType) -> Tensor:
