@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import tagloom
+
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds processes in /proc")
 
 EPOCHS = 60
@@ -50,11 +52,11 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def undisturbed(small_photos, cache, tmp_path_factory):
-    """The folder of a run in one process."""
+    """The folder of a run in one process, this one."""
     out = tmp_path_factory.mktemp("runs") / "one"
-    subprocess.run(
-        command([sys.executable, "-m", "tagloom"], small_photos, cache, out), check=True, capture_output=True
-    )
+    settings = dict(name.split("=") for name in SMALL) | {"preprocess.size": 32, "training.batch_size": 8}
+    choices = {"recipe": "quick-gap", "device": "cpu", "epochs": EPOCHS, "settings": settings}
+    tagloom.train(small_photos / "train.csv", **choices, cache=cache, out=out, show_progress=False)
     return out
 
 
@@ -96,8 +98,7 @@ def test_a_run_of_torchrun_is_stopped_with_two_processes_and_resumed_with_one(
         said, _ = launcher.communicate(timeout=120)
     assert f"stopped on request. Continue with: tagloom train --resume --out {out}" in said
     assert not (out / "tagger.json").exists()
-    line = [sys.executable, "-m", "tagloom", "train", "--resume", "--out", str(out), "--cache", str(cache)]
-    subprocess.run(line, check=True, capture_output=True, timeout=240)
+    tagloom.train(out=out, resume=True, device="cpu", cache=cache, show_progress=False)
     ours, theirs = events(out, "epoch"), events(undisturbed, "epoch")
     assert [row["epoch"] for row in ours] == list(range(1, EPOCHS + 1))
     assert abs(ours[-1]["loss"] - theirs[-1]["loss"]) < 1e-4
