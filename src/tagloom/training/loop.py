@@ -141,8 +141,9 @@ class _Loop:
         asked, due = self.context.world.largest(stop.signal_number or 0, is_due)
         if asked or due:
             self._save()
-        stop.signal_number = asked or None
-        stop.leave_if_requested()
+        if asked:  # a signal that comes only now has its turn after the next step: the others have not heard of it
+            stop.signal_number = asked
+            stop.leave_if_requested()
 
     def _optimise(self, micro_batches: list[Batch]) -> Terms:
         """Add up the gradients of micro-batches and move the weights; give the mean of every term over the images.

@@ -243,8 +243,10 @@ class Ranks(World):
         except Interrupted:
             if not stop.requested:
                 raise
-        stop.signal_number = self.largest(stop.signal_number or 0)[0] or None
-        stop.leave_if_requested()
+        (asked,) = self.largest(stop.signal_number or 0)
+        if asked:
+            stop.signal_number = asked
+            stop.leave_if_requested()
 
 
 @contextmanager
