@@ -19,6 +19,7 @@ from documents import PAGES, ROOT, Block, arguments, blocks, inline_code, page_n
 ONLY_PARSED = {
     r"coco/|coco-mini/|VOCdevkit|NUS-WIDE|nus/|open-images/|imagenet/": "the data set is not part of the repository",
     r"--engine ray": "wants a Ray cluster; tests/training/distill runs Ray on this machine",
+    r"--processes": "starts processes; tests/training/ranks trains, kills and tags in several",
     r"tagloom serve": "runs until it is stopped; tests/serve starts real servers, and types the page's curl commands",
     r"tagloom review|review/labels": "waits for answers; tests/serve/test_review_page.py gives them",
     r"\bpush\b|hf-hub:me/": "needs the hub; tests/export/test_publish.py runs one on this machine",

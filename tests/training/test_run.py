@@ -476,7 +476,7 @@ def test_a_finished_tagger_is_never_overwritten(finished_run, scenes, quick, tmp
 @pytest.fixture
 def begun(scenes, tmp_path, monkeypatch) -> Path:
     """A run that was asked to stop after its first step."""
-    monkeypatch.setattr(StopRequest, "requested", property(lambda self: True))
+    monkeypatch.setattr(StopRequest, "listen", lambda self: setattr(self, "signal_number", 15))
     monkeypatch.setattr(StopRequest, "leave_if_requested", lambda self: (_ for _ in ()).throw(Reached))
     monkeypatch.setattr(prepare_module, "_unreadable", lambda *arguments: [])
     with pytest.raises(Reached):

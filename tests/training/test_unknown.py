@@ -58,15 +58,16 @@ def test_a_first_round_completes_the_labels_and_leaves_nothing_behind(
 
 def test_pseudo_labels_are_the_unknown_pairs_that_score_like_known_positives():
     from tagloom.data.table import LabelTable
-    from tagloom.training.unknown import pseudo_labelled
+    from tagloom.training.unknown import pseudo_labels, with_positives
 
     state = np.array([[1, 1], [1, -1], [-1, -1], [-1, 0], [-1, 1]])
     logits = np.float32([[3, 9], [1, 9], [2.5, 1], [1.5, 9], [2, 1]])
     known = {"negative": csr_array(state == -1), "unknown": csr_array(state == 0)}
     for unlisted, exceptions in known.items():
         table = LabelTable(".", list("abcde"), ("x", "y"), csr_array(state == 1), exceptions, unlisted)
-        found, gained = pseudo_labelled(table, logits, np.array([True, False]))
-        assert gained == 1  # 2.5 is above 2, the median of 3 and 1
+        gained = pseudo_labels(table, logits, np.array([True, False]))
+        assert gained == [(2, 0)]  # 2.5 is above 2, the median of 3 and 1
+        found = with_positives(table, gained)
         expected = np.where([[0, 0], [0, 0], [1, 0], [0, 0], [0, 0]], 1, state)
         every = np.arange(5)
         assert (np.where(found.known(every), found.targets(every).astype(int), -1) == expected).all()

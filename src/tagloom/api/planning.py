@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import count, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tagloom.errors import RecipeError, TagloomError
 from tagloom.recipe import Distillation, Recipe, change_settings, for_task, load_recipe
@@ -36,10 +36,15 @@ def run_folder(out: StrPath | None, default: str, *, resume: bool) -> Iterator[P
         default: The default, for example "runs/tagger".
         resume: Whether a run is continued.
     """
+    from tagloom.training.launched import is_launched
     from tagloom.training.signals import Interrupted
 
     if out is not None:
         folder = Path(_path("out", out) or "")
+    elif is_launched():
+        raise TagloomError(
+            "several processes train this run, and after a lost one they look for it again: name its folder with --out."
+        )
     else:
         folder = _stopped_run(default) if resume else _next_free(default)
     try:
@@ -51,6 +56,15 @@ def run_folder(out: StrPath | None, default: str, *, resume: bool) -> Iterator[P
         if out is None and not resume:
             with suppress(OSError):  # it is not empty: the run has begun
                 folder.rmdir()
+
+
+def progress_of(folder: Path) -> Literal["new", "started", "finished"]:
+    """Say how far the run in a folder is."""
+    from tagloom.tagger.spec import RUN_FILE, SPEC_FILE
+
+    if (folder / SPEC_FILE).exists():
+        return "finished"
+    return "started" if (folder / RUN_FILE).exists() else "new"
 
 
 def _numbered(default: str) -> Iterator[Path]:
@@ -73,10 +87,7 @@ def _next_free(default: str) -> Path:
 
 def _stopped_run(default: str) -> Path:
     """Find the one run under the default names that was started and is not finished."""
-    from tagloom.tagger.spec import RUN_FILE, SPEC_FILE
-
-    existing = takewhile(Path.exists, _numbered(default))
-    found = [folder for folder in existing if (folder / RUN_FILE).exists() and not (folder / SPEC_FILE).exists()]
+    found = [folder for folder in takewhile(Path.exists, _numbered(default)) if progress_of(folder) == "started"]
     if len(found) > 1:
         raise TagloomError(
             f"several runs were stopped: {', '.join(map(str, found))}. Say which one to continue with --out."

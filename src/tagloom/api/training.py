@@ -5,12 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tagloom.api.planning import StrPath, plan_run, plan_teachers, run_folder
+from tagloom.api.planning import StrPath, plan_run, plan_teachers, progress_of, run_folder
 from tagloom.api.result import TrainedTagger
 from tagloom.api.scoring import compare
 from tagloom.cache_folder import default_cache_folder
 from tagloom.extras import needs_train
 from tagloom.recipe import Recipe
+from tagloom.tagger.spec import read_spec
 from tagloom.terminal import open_console, print_line
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def train(
     show_progress: bool = True,
 ) -> TrainedTagger:
     """Train a tagger from a label table and write its folder.
+
+    Under torchrun, all processes train one tagger together, and each returns it.
 
     Args:
         data: The training table, in any form that `tagloom.load_table` reads. May be left out with `resume`.
@@ -77,9 +80,16 @@ def train(
         [[Tag(label='dog', score=0.93), Tag(label='sofa', score=0.61)]]
     """
     with needs_train("training"):
+        from tagloom.training.ranks import join_world
         from tagloom.training.run import train as run_training
 
-    with run_folder(out, "runs/tagger", resume=resume) as folder:
+    with join_world(device) as world, run_folder(out, "runs/tagger", resume=resume) as folder:
+        if world.restarts:  # one of the processes was lost
+            progress = world.from_first(lambda: progress_of(folder))
+            if progress == "finished":
+                spec = read_spec(folder)
+                return TrainedTagger(folder, spec.classes, spec.metrics, device)
+            resume = progress == "started"
         plan = plan_run(
             "train",
             data,
@@ -100,8 +110,9 @@ def train(
             resume=resume,
             device=device,
             cache_folder=_cache_folder(cache),
-            console=_announced(plan, folder, resume) if show_progress else None,
+            console=_announced(plan, folder, resume) if show_progress and world.is_first else None,
             tensorboard=tensorboard,
+            world=world,
         )
         return TrainedTagger(folder, result.classes, result.metrics, device)
 

@@ -14,8 +14,10 @@ from typing import Annotated, Any
 import typer
 
 from tagloom import __version__
+from tagloom.cli.processes import SHARED_VERBS, ManyProcesses
 from tagloom.errors import TagloomError
-from tagloom.terminal import warn
+from tagloom.terminal import note, warn
+from tagloom.training.launched import is_launched, rank_launched, restarts
 
 # Every verb, by the heading under which `tagloom --help` lists it. A new verb has a file of its own and a name here:
 # the name of the file and of the function in it (`import_`, since `import` is taken in Python).
@@ -79,27 +81,73 @@ def _print_version(wanted: bool) -> None:
 
 
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    pass
+    if is_launched() and context.invoked_subcommand not in SHARED_VERBS:
+        raise TagloomError(
+            f"tagloom {context.invoked_subcommand} runs in one process; start it without torchrun. These share their "
+            f"work among processes: {', '.join(SHARED_VERBS)}."
+        )
 
 
 def main() -> None:
-    """Run the command. Tagloom's own errors are printed without a traceback."""
-    # Pillow warns of each damaged tag of an image: one hostile file can fill the terminal with 60,000 lines.
-    for category in (UserWarning, RuntimeWarning):  # damaged metadata; many pixels, of which we have a limit of our own
-        warnings.filterwarnings("ignore", category=category, module=r"PIL\.")
+    """Run the command."""
+    _quieten_pillow()
+    raise SystemExit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command, here or in several processes, and give its exit code."""
     try:
-        build_app(sys.argv[1:2])()
+        return _run_here(arguments)
+    except ManyProcesses as wanted:
+        processes = wanted.count
+    from tagloom.training.launch import launch
+
+    try:
+        return launch(run_as_one, arguments, processes)
     except TagloomError as error:
-        code = getattr(error, "exit_code", 2)  # a run that was stopped on request has a code of its own: no error
-        warn(str(error) if code != 2 else f"error: {error}")
-        raise SystemExit(code) from None
+        warn(f"error: {error}")
+        return 2
+
+
+def _run_here(arguments: list[str]) -> int:
+    """Run the command in this process. Tagloom's own errors are printed without a traceback."""
+    try:
+        build_app(arguments[:1])(arguments)
+    except TagloomError as error:
+        code: int = getattr(error, "exit_code", 2)  # a run that was stopped on request has a code of its own: no error
+        which = f"process {rank_launched()}: " if rank_launched() else ""
+        warn(which + (str(error) if code != 2 else f"error: {error}"))
+        return code
     except KeyboardInterrupt:
         warn("stopped.")
-        raise SystemExit(130) from None
+        return 130
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has left, so there is nobody to tell
-        raise SystemExit(1) from None
+        return 1
+    except SystemExit as ended:  # how typer ends, always
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return 0
+
+
+def run_as_one(arguments: list[str]) -> int:
+    """Run the command as one of several processes. Where another is lost, end as if killed: all are started again."""
+    from tagloom.training.ranks import LOST_CODE
+
+    _quieten_pillow()
+    if restarts() and not rank_launched():
+        note(f"a process was lost: all start again where it was saved last (restart {restarts()})")
+    code = _run_here(arguments)
+    if code == LOST_CODE:
+        raise SystemExit(code)
+    return code
+
+
+def _quieten_pillow() -> None:
+    """Silence Pillow's warnings of each damaged tag: one hostile file can fill the terminal with 60,000 lines."""
+    for category in (UserWarning, RuntimeWarning):  # damaged metadata; many pixels, of which we have a limit of our own
+        warnings.filterwarnings("ignore", category=category, module=r"PIL\.")

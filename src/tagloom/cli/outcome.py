@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tagloom.terminal import open_console, print_line, warn
+from tagloom.training.launched import rank_launched
 from tagloom.training.signals import Interrupted
 
 if TYPE_CHECKING:
@@ -17,12 +18,15 @@ def told_how_to_resume(verb: str) -> Iterator[None]:
     try:
         yield
     except Interrupted as error:
-        warn(f"stopped on request. Continue with: tagloom {verb} --resume --out {error.folder}")
+        if rank_launched() == 0:
+            warn(f"stopped on request. Continue with: tagloom {verb} --resume --out {error.folder}")
         raise
 
 
 def show_trained(result: "TrainedTagger", what: str) -> None:
-    """Print the metrics of a finished training, and what to do with its folder."""
+    """Print the metrics of a finished training, and what to do with its folder; once, if several processes trained."""
+    if rank_launched():
+        return
     from rich.text import Text
 
     from tagloom.report.metrics import render_metrics

@@ -19,15 +19,18 @@ from tagloom.cli.arguments import (
     name_left_out,
     promising,
 )
+from tagloom.cli.processes import Processes, joined, share_work
 from tagloom.errors import ImageError, TagloomError
 from tagloom.progress import show_progress
 from tagloom.terminal import note, open_console, print_line, warn
+from tagloom.training.launched import is_launched, restarts
 from tagloom.training.signals import Interrupted, StopRequest
 from tagloom.wording import printable
 
 if TYPE_CHECKING:
     from tagloom.predict.files import Job
     from tagloom.scoring.tags import Tag
+    from tagloom.training.ranks import World
 
 
 def predict(
@@ -66,6 +69,7 @@ def predict(
             "--resume", help="Continue a prediction with --out or --scores that was stopped. Repeat its options."
         ),
     ] = False,
+    processes: Processes = 1,
     device: Device = "auto",
 ) -> None:
     """Tag images. Without a tagger, the ready one is used, which comes with Tagloom.
@@ -75,6 +79,7 @@ def predict(
     An unreadable image is reported and skipped. Exits with 1 if no image could be read.
 
     With --out or --scores you can stop at any time with Ctrl-C and continue with --resume: the files are the same.
+    They are also the same with --processes, or under torchrun, where each process tags its share of the images.
     """
     from tagloom.predict.files import Job, read_labels, split_arguments
     from tagloom.predict.inputs import read_shard
@@ -83,19 +88,23 @@ def predict(
     to_files = out is not None or scores is not None
     if resume and not to_files:
         raise TagloomError("--resume continues a prediction that writes a file. Name that file with --out or --scores.")
+    if (processes > 1 or is_launched()) and not to_files:
+        raise TagloomError("several processes write their tags to one file. Name it with --out or --scores.")
     run, images = split_arguments(places)
     part = None if shard is None else read_shard(shard)
-    tagger = load(run, device=device, words=words)
-    if run is None:  # a folder that was meant as a tagger would otherwise silently be searched for images
-        note("no tagger is named: tagging with the ready one, which comes with Tagloom")
-    tagger = promising(tagger, promise_on, precision, recall)
-    if labels is not None:
-        tagger = tagger.with_labels(read_labels(labels))
-    rule = tagger.rule(threshold, top_k, max_tags, precision, recall)
-    name_left_out(rule.left_out, tagger.spec.held_out, precision, recall)
-    job = Job(tagger, images, out, scores, rule, part)
-    console = open_console()
-    tagged = _to_files(job, console, resume) if to_files else _to_terminal(job, console)
+    share_work(processes)
+    with joined(device) as world:
+        tagger = load(run, device=world.device_name(device) if world else device, words=words)
+        if run is None:  # a folder that was meant as a tagger would otherwise silently be searched for images
+            note("no tagger is named: tagging with the ready one, which comes with Tagloom")
+        tagger = promising(tagger, promise_on, precision, recall)
+        if labels is not None:
+            tagger = tagger.with_labels(read_labels(labels))
+        rule = tagger.rule(threshold, top_k, max_tags, precision, recall)
+        name_left_out(rule.left_out, tagger.spec.held_out, precision, recall)
+        job = Job(tagger, images, out, scores, rule, part)
+        console = open_console()
+        tagged = _to_files(job, console, resume or restarts() > 0, world) if to_files else _to_terminal(job, console)
     if not tagged:
         raise typer.Exit(1)
 
@@ -112,11 +121,14 @@ def _to_terminal(job: "Job", console: Console) -> int:
     return tagged
 
 
-def _to_files(job: "Job", console: Console, resume: bool) -> int:
+def _to_files(job: "Job", console: Console, resume: bool, world: "World | None") -> int:
     """Write the files, and give the number of images that were tagged. Stop when somebody asks to."""
+    from tagloom.predict.together import run_together, share_of
+
     target = " and ".join(str(path) for path in (job.out, job.scores) if path)
-    total, done = job.count(), -1
-    with StopRequest() as stop, show_progress(console, "tagging") as progress:
+    total, done = (share_of(job, world) if world else job).count(), -1
+    is_first = world is None or world.is_first
+    with StopRequest() as stop, show_progress(console if is_first else None, "tagging") as progress:
 
         def after_image(count: int) -> None:
             nonlocal done
@@ -127,12 +139,17 @@ def _to_files(job: "Job", console: Console, resume: bool) -> int:
             stop.leave_if_requested()
 
         try:
-            found = job.run(resume=resume, on_error=lambda error: warn(str(error)), on_image=after_image)
+            if world is None:
+                found = job.run(resume=resume, on_error=lambda error: warn(str(error)), on_image=after_image)
+            else:
+                tell = warn if is_first else lambda error: None
+                found = run_together(job, world, stop, resume=resume, on_error=tell, on_image=after_image)
         except Interrupted:
             how = f"{done:,} of {total:,} images are done. Continue with the same command and --resume"
             warn(f"stopped on request: {how if done > 0 else 'no image is done yet'}")
             raise
-    print_line(console, f"{found.tagged} of {found.tagged + found.failed} images tagged, in {target}")
+    if is_first:
+        print_line(console, f"{found.tagged} of {found.tagged + found.failed} images tagged, in {target}")
     return found.tagged
 
 

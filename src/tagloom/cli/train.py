@@ -20,6 +20,7 @@ from tagloom.cli.arguments import (
     read_pairs,
 )
 from tagloom.cli.outcome import show_trained, told_how_to_resume
+from tagloom.cli.processes import Processes, share_work
 
 
 def train(
@@ -42,6 +43,7 @@ def train(
         typer.Option(help="Start with the weights of this tagger folder, for example to fine-tune after a probe."),
     ] = None,
     split: Annotated[str | None, typer.Option(help=f"Labels not to train: {SPLIT_FORMS}")] = None,
+    processes: Processes = 1,
     device: Device = "auto",
     cache: Cache = None,
     tensorboard: TensorBoard = False,
@@ -52,7 +54,11 @@ def train(
     Example: tagloom train photos/train.csv --val photos/val.csv --out runs/first
 
     Stop at any time with Ctrl-C and continue with --resume: the result is the same, bit for bit.
+
+    With --processes, or under torchrun, each process works on its share of every batch, and the result is that of one
+    process. If one dies, all start again from the last checkpoint.
     """
+    share_work(processes)
     from tagloom.api import train as train_tagger
     from tagloom.recipe import read_settings
 

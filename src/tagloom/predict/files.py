@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from tagloom.errors import DataError, ImageError
 from tagloom.files import is_file, is_folder
 from tagloom.hub import HUB_PREFIX
 from tagloom.predict.inputs import Found, Shard, count_inputs, find_inputs, is_pattern
-from tagloom.predict.journal import Journal
+from tagloom.predict.journal import Entry, Journal, refuse_parts
 from tagloom.predict.score_files import Scores, write_scores
 from tagloom.predict.tag_files import check_no_folder, check_tag_file, need_pyarrow, write_rows, writing
 from tagloom.predict.tagger import Tagger
@@ -147,20 +148,44 @@ class Job:
         Raises:
             DataError: If there is a journal and `resume` is not set, or if it was begun with other images or options.
         """
-        main = self._check()
+        main = self.check()
+        refuse_parts(main, of=1)
+        with self.tagged(main, resume=resume, on_error=on_error, on_image=on_image) as journal:
+            self.write(journal.entries, main)
+            journal.delete()
+            return Tagged(journal.done - journal.failed, journal.failed)
+
+    @contextmanager
+    def tagged(
+        self,
+        main: Path,
+        part: Path | None = None,
+        *,
+        resume: bool,
+        on_error: Callable[[ImageError], None],
+        on_image: Callable[[int], None],
+    ) -> Iterator[Journal]:
+        """Tag the images into a journal, and give it when all are done.
+
+        Args:
+            main: What `check` gives; images are named from its folder.
+            part: The file next to which the journal stands, if it is another.
+            resume: As for `run`, like those that follow.
+            on_error: Called with each image that cannot be read.
+            on_image: Called with the number of images done.
+        """
         rule = self.rule or self.tagger.rule()
         images = find_inputs(self.places, self.shard)
         naming = Naming(main.parent)
-        classes = len(self.tagger.classes) if self.scores else 0
         with (
             writing(main, KEPT),
             Journal(
-                main,
+                part or main,
                 self._asked(rule),
                 map(naming.name, images),
                 resume=resume,
                 chunk=self.tagger.pictures_at_once,
-                classes=classes,
+                classes=self.kept_scores,
             ) as journal,
         ):
             on_image(journal.done)
@@ -169,13 +194,11 @@ class Job:
                     on_error(row)
                     journal.add(naming.name(image), None)
                 else:
-                    journal.add(naming.name(image), rule.tags(row), row if classes else None)
+                    journal.add(naming.name(image), rule.tags(row), row if self.kept_scores else None)
                 on_image(journal.done)
-            self._write(journal, main)
-            journal.delete()
-            return Tagged(journal.done - journal.failed, journal.failed)
+            yield journal
 
-    def _check(self) -> Path:
+    def check(self) -> Path:
         """Refuse files that could not be written, and give the one next to which the journal stands."""
         main = self.out or self.scores
         if main is None:
@@ -189,6 +212,11 @@ class Job:
             need_pyarrow("writing scores")
         return main
 
+    @property
+    def kept_scores(self) -> int:
+        """How many scores are kept per image; 0 if none are asked for."""
+        return len(self.tagger.classes) if self.scores else 0
+
     def _asked(self, rule: TagRule) -> dict[str, object]:
         """Give all that decides on tags and scores, for the journal."""
         identity = hashlib.blake2b(repr(self.tagger.spec).encode("utf-8", "backslashreplace"), digest_size=16)
@@ -201,15 +229,20 @@ class Job:
             "shard": None if self.shard is None else str(self.shard),
         }
 
-    def _write(self, journal: Journal, main: Path) -> None:
-        entries = (entry for entry in journal.entries() if entry.tags is not None)
+    def write(self, entries: Callable[[], Iterator[Entry]], main: Path) -> None:
+        """Write the files that are asked for.
+
+        Args:
+            entries: Reads what is known of all images, from the first.
+            main: What `check` gives.
+        """
         if self.out:
-            write_rows(((entry.image, entry.tags or []) for entry in entries), self.out)
-            entries = (entry for entry in journal.entries() if entry.tags is not None)
+            tagged = (entry for entry in entries() if entry.tags is not None)
+            write_rows(((entry.image, entry.tags or []) for entry in tagged), self.out)
         if self.scores:
             with writing(self.scores, KEPT):
                 rename = Renaming(main.parent, self.scores.parent)
-                rows = (Scores(rename(entry.image), entry.scores) for entry in entries if entry.scores is not None)
+                rows = (Scores(rename(entry.image), entry.scores) for entry in entries() if entry.scores is not None)
                 write_scores(rows, self.tagger.spec, self.scores)
 
 

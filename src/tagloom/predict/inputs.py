@@ -50,6 +50,14 @@ class Shard:
     def __str__(self) -> str:
         return f"{self.index + 1}/{self.count}"
 
+    def part(self, index: int, count: int) -> "Shard":
+        """Give one of several parts of this shard, again every so manieth image of it.
+
+        >>> Shard(1, 3).part(0, 2), Shard(1, 3).part(1, 2)
+        (Shard(index=1, count=6), Shard(index=4, count=6))
+        """
+        return Shard(self.index + index * self.count, self.count * count)
+
 
 def read_shard(given: str) -> Shard:
     """Read a shard as the command takes it, counted from 1.

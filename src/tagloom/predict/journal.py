@@ -6,10 +6,11 @@ file, a row of float16 for each line. When all images are done, the files that w
 journal, and the journal is deleted. It is read and written line by line, so it may be of any length.
 """
 
+import glob
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -108,21 +109,12 @@ class Journal:
 
     def entries(self) -> Iterator[Entry]:
         """Read all images and their tags, from the first."""
-        self._file.seek(0)
-        next(self._file)
-        if self._scores is not None:
-            self._scores.seek(0)
-        for line in self._file:
-            image, tags = json.loads(line)
-            scores = None if self._scores is None else np.frombuffer(self._scores.read(2 * self._classes), np.float16)
-            yield Entry(image, None, None) if tags is None else Entry(image, [Tag(*tag) for tag in tags], scores)
+        return read_entries(self._out, self._classes)
 
     def delete(self) -> None:
         """Close and remove the journal, once the tags are in their file."""
         self._close()
-        for path in (self.path, _scores_path(self._out)) if self._classes else (self.path,):
-            with suppress(OSError):
-                path.unlink()
+        delete_journal(self._out)
 
     def _begin(self, images: Iterator[str], resume: bool, chunk: int) -> None:
         """Find out what the files hold, and go to the end of what is to be kept."""
@@ -205,6 +197,55 @@ class Journal:
             ) from None
         except OSError:  # a file system without locks
             return
+
+
+def read_entries(out: Path, classes: int = 0) -> Iterator[Entry]:
+    """Read the images and tags of a journal whose images are all done, from the first; none if there is none.
+
+    Args:
+        out: The file of tags.
+        classes: How many scores are kept per image; 0 for none.
+    """
+    if not journal_path(out).exists():
+        return
+    with ExitStack() as stack:
+        lines = stack.enter_context(journal_path(out).open("rb"))
+        kept = stack.enter_context(_scores_path(out).open("rb")) if classes else None
+        next(lines)
+        for line in lines:
+            image, tags = json.loads(line)
+            scores = None if kept is None else np.frombuffer(kept.read(2 * classes), np.float16)
+            yield Entry(image, None, None) if tags is None else Entry(image, [Tag(*tag) for tag in tags], scores)
+
+
+def delete_journal(out: Path) -> None:
+    """Remove the journal of a file of tags, and its scores, if there are any."""
+    for path in (journal_path(out), _scores_path(out)):
+        with suppress(OSError):
+            path.unlink()
+
+
+def part_of(out: Path, number: int, of: int) -> Path:
+    """Name the part of a file of tags that one of several processes works on, counted from 1.
+
+    >>> part_of(Path("tags.csv"), 1, of=2).name
+    'tags.csv.1-of-2'
+    """
+    return out.with_name(f"{out.name}.{number}-of-{of}")
+
+
+def refuse_parts(out: Path, of: int) -> None:
+    """Refuse to begin with another number of processes than those that left their journals here."""
+    found = {"1": journal_path(out)} if of > 1 and journal_path(out).exists() else {}
+    for path in out.parent.glob(f"{glob.escape(out.name)}.*-of-*{PARTIAL_SUFFIX}"):
+        count = path.name.removesuffix(PARTIAL_SUFFIX).rpartition("-of-")[2]
+        if count.isdecimal() and count != str(of):
+            found[count] = path
+    for count, path in found.items():
+        raise DataError(
+            f"{path}: belongs to a prediction with --processes {count} that was stopped. Continue it with as many and "
+            "with --resume, or delete that file to start over."
+        )
 
 
 def journal_path(out: Path) -> Path:

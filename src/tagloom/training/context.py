@@ -7,6 +7,7 @@ import torch
 
 from tagloom.progress import Progress
 from tagloom.training.log import RunLog
+from tagloom.training.ranks import ALONE, World
 from tagloom.training.signals import StopRequest
 
 
@@ -19,7 +20,8 @@ class RunContext:
         device: Where the network computes.
         cache_folder: Where features of frozen backbones and vectors of words are kept.
         stop: Whether somebody asked to stop.
-        log: Writes log.jsonl and shows progress.
+        log: Writes log.jsonl and shows progress; in the first of several processes only.
+        world: The processes that train together.
     """
 
     out: Path
@@ -27,6 +29,7 @@ class RunContext:
     cache_folder: Path
     stop: StopRequest
     log: RunLog
+    world: World = ALONE
 
     def progress(self, what: str) -> Progress:
         """Give the callback that reports how far a piece of work is."""

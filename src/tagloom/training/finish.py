@@ -48,6 +48,13 @@ class Decision(NamedTuple):
     held_out: HeldOutCounts | None = None
 
 
+class Parts(NamedTuple):
+    """The scored images of a finished run; None where a part is empty."""
+
+    validation: Scored | None
+    held_out: Scored | None
+
+
 def finish(
     network: TaggerNetwork,
     forward: Forward,
@@ -59,7 +66,7 @@ def finish(
     beside: Metrics,
     context: RunContext,
 ) -> Metrics:
-    """Calibrate, choose thresholds, measure, and write the tagger folder.
+    """Calibrate, choose thresholds, measure, and write the tagger folder. Only the first of several processes does.
 
     Args:
         network: Trained.
@@ -77,10 +84,28 @@ def finish(
     """
     note_skipped((batches.learn, batches.held_out, batches.val), context)
     network.eval()
-    recipe = plan.recipe
     held_out = score_part(batches.held_out, forward, "held-out images", context)
     validation = score_part(batches.val, forward, "validation images", context)
-    tree = tables.table.tree
+    scored = Parts(validation, held_out)
+    return context.world.from_first(
+        lambda: _complete(network, scored, plan, tables, batches, epochs, changed, beside, context)
+    )
+
+
+def _complete(
+    network: TaggerNetwork,
+    parts: Parts,
+    plan: RunPlan,
+    tables: Tables,
+    batches: RunBatches,
+    epochs: int,
+    changed: int,
+    beside: Metrics,
+    context: RunContext,
+) -> Metrics:
+    """Turn scored images into a decision and metrics, and write the folder; arguments as for `finish`."""
+    recipe, tree = plan.recipe, tables.table.tree
+    validation, held_out = parts
     decision = decide(held_out, recipe, tree)
     if recipe.calibration.kind != "none" and decision.calibration is None:
         context.log.say("[yellow]no labelled image is held out, so scores are not calibrated.[/]")

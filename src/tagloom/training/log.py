@@ -27,7 +27,7 @@ class RunLog:
     """Writes `log.jsonl` and shows progress. Use it as a context manager.
 
     Args:
-        folder: The run's folder.
+        folder: The run's folder; None writes nothing, as all but the first of several processes do.
         console: Where to show progress; None for silence.
         tensorboard: Also write TensorBoard events.
         clock: Gives the time in seconds for progress; tests pass their own.
@@ -35,18 +35,18 @@ class RunLog:
 
     def __init__(
         self,
-        folder: Path,
+        folder: Path | None,
         console: Console | None = None,
         tensorboard: bool = False,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._path = folder / LOG_FILE
+        self._path = None if folder is None else folder / LOG_FILE
         self._console = console
         self._display = ProgressDisplay(console, clock=clock)
         self._announced: set[str] = set()
         self._steps = self._steps_done = 0
-        self._board = _tensorboard_writer(folder) if tensorboard else None
+        self._board = _tensorboard_writer(folder) if tensorboard and folder is not None else None
         self._complained = False
 
     def __enter__(self) -> "RunLog":
@@ -69,6 +69,8 @@ class RunLog:
 
     def event(self, kind: str, **fields: Any) -> None:
         """Append one line to the log. A run does not stop because its log cannot be written; it says so once."""
+        if self._path is None:
+            return
         line = json.dumps({"event": kind, "time": round(time.time(), 3), **fields})  # ASCII: safe to print
         size = self._path.stat().st_size if self._path.exists() else 0
         try:

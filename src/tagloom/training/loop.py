@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tagloom.errors import TagloomError
 from tagloom.recipe.parts import OptimiserSettings, TrainingSettings
@@ -62,10 +63,12 @@ def fit(
     module.to(context.device)
     half = _half_precision(training.precision, context.device)
     scaler = torch.amp.GradScaler(context.device.type, enabled=half is torch.float16)
+    context.world.copy_from_first(module)
     state = TrainingState(module, optimiser, training.ema, scaler)
     checkpoint = store.load()
     if checkpoint is not None:
         state.restore(checkpoint)
+    _check_same_place(state.position, store, context)
     loop = _Loop(state, task, batches, training, optimising, half, store, context)
     with fast_products(context.device), quick_dropout(context.device):
         while state.position.epoch < training.epochs and not _out_of_patience(state.position, training):
@@ -113,7 +116,7 @@ class _Loop:
                 position.best, position.best_epoch = metrics[training.metric], position.epoch
                 if training.select == "best":
                     self._check_weights()
-                    self.store.save_best(position.epoch, state.module.state_dict())
+                    self._on_first(lambda: self.store.save_best(position.epoch, state.module.state_dict()))
         row: dict[str, float] = {"epoch": position.epoch + 1}
         row |= {name: total / self.steps_per_epoch for name, total in position.sums.items()}
         row["learning_rate"] = self._rate_at((position.epoch + 1) * self.steps_per_epoch - 1)
@@ -121,14 +124,13 @@ class _Loop:
         position.end_epoch(row)
         self.context.log.epoch_ends(row)
         self._save()
-        self.store.drop_bests_but(position.best_epoch)
+        self._on_first(lambda: self.store.drop_bests_but(position.best_epoch))
 
     def _take_step(self, micro_batches: list[Batch]) -> None:
         """Take one optimiser step, report it, and save where it is time or somebody asked to stop."""
         position = self.state.position
         step = position.epoch * self.steps_per_epoch + position.step
-        # The network's own randomness (dropout) follows from seed and step, so a resumed run repeats it.
-        torch.manual_seed((self.training.seed << 32) + step)
+        torch.manual_seed(_seed_of_step(self.training.seed, step, self.context.world.rank))
         set_learning_rate(self.state.optimiser, self._rate_at(step))
         set_momentum(self.state.optimiser, self._momentum_at(step))
         terms = self._optimise(micro_batches)
@@ -136,39 +138,53 @@ class _Loop:
             self.state.average.update(self.state.module)
         position.add_step(terms)
         self.context.log.step(position.epoch, terms)
-        if self.context.stop.requested:
+        stop, is_due = self.context.stop, time.monotonic() - self.saved_at > self.training.checkpoint_minutes * 60
+        asked, due = self.context.world.largest(stop.signal_number or 0, is_due)
+        if asked or due:
             self._save()
-            self.context.stop.leave_if_requested()
-        if time.monotonic() - self.saved_at > self.training.checkpoint_minutes * 60:
-            self._save()
+        if asked:  # a signal that comes only now has its turn after the next step: the others have not heard of it
+            stop.signal_number = asked
+            stop.leave_if_requested()
 
     def _optimise(self, micro_batches: list[Batch]) -> Terms:
-        """Add up the gradients of micro-batches and move the weights; give the mean of every term over the images."""
-        optimiser, scaler = self.state.optimiser, self.state.scaler
-        images = sum(len(batch.rows) for batch in micro_batches)
+        """Add up the gradients of micro-batches and move the weights; give the mean of every term over the images.
+
+        A batch may be one process's share of it. The shares are weighted by their images, so that the sum over all
+        processes is the mean over the whole batch.
+        """
+        optimiser, scaler, world = self.state.optimiser, self.state.scaler, self.context.world
+        mine = sum(len(batch.rows) for batch in micro_batches)
+        images = world.total(mine)
         if images == 0:
             return {"loss": 0.0}  # every image of the step was unreadable
         means: Terms = {}
         optimiser.zero_grad(set_to_none=True)
         for batch in micro_batches:
-            if len(batch.rows) == 0:
-                continue
-            share = len(batch.rows) / images
-            with torch.autocast(self.context.device.type, dtype=self.half, enabled=self.half is not None):
-                terms = self.task(batch.to(self.context.device))
-            values = (torch.stack([value.detach().float() for value in terms.values()]) * share).tolist()
-            for name, value in zip(terms, values, strict=True):
+            terms = self._weighted_terms(batch, len(batch.rows) / images)
+            values = torch.stack([value.detach() for value in terms.values()]).tolist() if terms else []
+            for name, value in world.sum(dict(zip(terms, values, strict=True))).items():
                 means[name] = means.get(name, 0.0) + value
-            self._check_finite("loss", means["loss"])
-            scaler.scale(terms["loss"] * share).backward()  # type: ignore[no-untyped-call]
-        scaler.unscale_(optimiser)
+            self._check_finite("loss", means.get("loss", 0.0))
+            if terms:
+                scaler.scale(terms["loss"]).backward()  # type: ignore[no-untyped-call]
         parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+        world.add_gradients(parameters)
+        world.average_statistics(self.state.module, mine / images)
+        scaler.unscale_(optimiser)
         norm = float(nn.utils.clip_grad_norm_(parameters, self.optimising.clip_norm or math.inf))
         if not scaler.is_enabled():  # an enabled scaler skips such a step itself
             self._check_finite("gradient", norm)
         scaler.step(optimiser)
         scaler.update()
         return means
+
+    def _weighted_terms(self, batch: Batch, share: float) -> dict[str, Tensor]:
+        """Give the terms of a batch times its share of the images of the step; none if it has no images."""
+        if len(batch.rows) == 0:
+            return {}
+        with torch.autocast(self.context.device.type, dtype=self.half, enabled=self.half is not None):
+            terms = self.task(batch.to(self.context.device))
+        return {name: value.float() * share for name, value in terms.items()}
 
     def _rate_at(self, step: int) -> float:
         return learning_rate_at(
@@ -190,8 +206,11 @@ class _Loop:
 
     def _save(self) -> None:
         self._check_weights()
-        self.store.save(self.state.to_checkpoint())
+        self._on_first(lambda: self.store.save(self.state.to_checkpoint()))
         self.saved_at = time.monotonic()
+
+    def _on_first(self, write: Callable[[], None]) -> None:
+        self.context.world.from_first(write)
 
     def _check_weights(self) -> None:
         """Refuse to save weights that are not finite: a step with finite gradients can still overflow them."""
@@ -213,6 +232,26 @@ class _Loop:
 def _groups(batches: Iterator[Batch], size: int) -> Iterator[list[Batch]]:
     while group := list(islice(batches, size)):
         yield group
+
+
+def _check_same_place(position: Position, store: CheckpointStore, context: RunContext) -> None:
+    """Refuse processes that did not all read the same checkpoint."""
+    places = context.world.gather([position.epoch, position.step])
+    if any(place != places[0] for place in places):
+        raise TrainingError(
+            f"{store.folder}: the processes of this run do not see the same checkpoint there. Name an --out on a disk "
+            "that all machines share."
+        )
+
+
+def _seed_of_step(seed: int, step: int, rank: int) -> int:
+    """Give the seed of the network's own randomness (dropout), so that a resumed run repeats it.
+
+    Every process draws its own: with the same seed, the shares of a batch would all be dropped alike.
+    """
+    if rank == 0:
+        return (seed << 32) + step
+    return int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> 1)
 
 
 def _out_of_patience(position: Position, training: TrainingSettings) -> bool:

@@ -1,5 +1,6 @@
 """A training from plan to tagger folder: plan, tables, network, features, task, fit, finish."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from tagloom.training.loop import fit
 from tagloom.training.network import first_network, trained_part
 from tagloom.training.optimiser import create_optimiser
 from tagloom.training.plan import RunPlan, check_options, read_identity
+from tagloom.training.ranks import ALONE, World
 from tagloom.training.signals import StopRequest
 from tagloom.training.tables import Tables, load_tables, report_tables
 from tagloom.training.tasks.choose import AskTeachers, choose_task
@@ -52,6 +54,7 @@ def train(
     cache_folder: Path,
     console: Console | None = None,
     tensorboard: bool = False,
+    world: World = ALONE,
 ) -> TrainingResult:
     """Train a tagger and write its folder.
 
@@ -63,6 +66,7 @@ def train(
         cache_folder: Where features of frozen backbones are kept.
         console: Where to show progress; None for silence.
         tensorboard: Also write TensorBoard events.
+        world: The processes that train it together. The first of them writes.
 
     Returns:
         The classes, and the metrics on validation images and on those held out.
@@ -74,11 +78,13 @@ def train(
     if resume:
         check_present(plan, out)
     tables = load_tables(plan)
-    chosen_device = pick_device(device)
-    with open_folder(out, resume=resume):
-        write_plan(plan, tables, out, resume=resume)
-        with StopRequest() as stop, RunLog(out, console, tensorboard) as log:
-            return run_plan(plan, tables, loss, RunContext(out, chosen_device, cache_folder, stop, log))
+    chosen_device = pick_device(world.device_name(device))
+    with ExitStack() as stack:
+        world.from_first(lambda: stack.enter_context(open_folder(out, resume=resume)))
+        world.from_first(lambda: write_plan(plan, tables, out, resume=resume))
+        stop = stack.enter_context(StopRequest())
+        log = stack.enter_context(RunLog(out if world.is_first else None, console, tensorboard))
+        return run_plan(plan, tables, loss, RunContext(out, chosen_device, cache_folder, stop, log, world))
 
 
 def check_present(plan: RunPlan, out: Path) -> None:
@@ -144,6 +150,6 @@ def run_plan(
     )
     beside = teaching.metrics if teaching else {}
     metrics = finish(network, forward, plan, tables, batches, len(history), changed, beside, context)
-    store.remove()
+    context.world.from_first(store.remove)
     context.log.event("finish", **{part: found["mAP"] for part, found in metrics.items() if part not in beside})
     return TrainingResult(tables.table.classes, metrics, context.out)

@@ -7,6 +7,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from tagloom.errors import TagloomError
+from tagloom.training.launched import is_launched
 
 # SIGHUP comes when a terminal is closed or an ssh connection drops. Windows has none.
 _HANGUP: signal.Signals | None = getattr(signal, "SIGHUP", None)
@@ -30,6 +31,9 @@ class Interrupted(TagloomError):  # noqa: N818  it is not an error
 
 class StopRequest:
     """Notes SIGINT, SIGTERM and SIGHUP while it is entered. A second Ctrl-C stops at once.
+
+    One of several processes gets a Ctrl-C twice, from the terminal and from whoever started it, who also decides how
+    long it may take to save. So there a second one changes nothing.
 
     One inside another passes on what it noted when it is left: work of several runs stops even if a run came to its end
     before it could.
@@ -74,6 +78,6 @@ class StopRequest:
         self._before.clear()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.requested and number == signal.SIGINT:
+        if self.requested and number == signal.SIGINT and not is_launched():
             raise KeyboardInterrupt
         self.signal_number = number

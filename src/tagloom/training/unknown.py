@@ -1,5 +1,6 @@
 """Learning classes whose absence nobody states, from positives and unknown pairs: the ways of `unknown` in a recipe."""
 
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 
@@ -86,19 +87,22 @@ def after_first_round(
         context=context,
     )
     scored = score_batches(
-        forward, batches.learn, device=context.device, progress=context.progress("scoring training images")
+        forward,
+        batches.learn,
+        device=context.device,
+        world=context.world,
+        progress=context.progress("scoring training images"),
     )
     module.load_state_dict(begun)
-    table, found = pseudo_labelled(batches.learn.labels.table, scored.logits, tables.silent)
-    context.log.event("pseudo_labels", found=found)
-    context.log.say(f"[dim]second round, with {found:,} pseudo-labels[/]")
-    batches.learn.labels = Labels(table)
+    table = batches.learn.labels.table
+    found = context.world.from_first(lambda: pseudo_labels(table, scored.logits, tables.silent))
+    context.log.event("pseudo_labels", found=len(found))
+    context.log.say(f"[dim]second round, with {len(found):,} pseudo-labels[/]")
+    batches.learn.labels = Labels(with_positives(table, found))
 
 
-def pseudo_labelled(
-    table: LabelTable, logits: NDArray[np.float32], columns: NDArray[np.bool_]
-) -> tuple[LabelTable, int]:
-    """Take unknown pairs that score above the median known positive of their class for positives.
+def pseudo_labels(table: LabelTable, logits: NDArray[np.float32], columns: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Find the unknown pairs that score above the median known positive of their class.
 
     Where labels are missing by chance, half of the missing ones score above the median of the others.
 
@@ -108,21 +112,25 @@ def pseudo_labelled(
         columns: (classes,) bool, the classes to complete.
 
     Returns:
-        The completed table, and the number of positives that it gained.
+        The row and column of each.
     """
-    rows, found = [], []
+    found: list[tuple[int, int]] = []
     for column in np.flatnonzero(columns).tolist():
         positive = table.positive[:, [column]].toarray().ravel()
         if positive.any():
             unknown = ~table.with_classes([table.classes[column]], on_extra="drop").known(slice(None)).ravel()
             high = np.flatnonzero(unknown & (logits[:, column] > np.median(logits[positive, column])))
-            rows.append(high)
-            found.append(np.full(len(high), column))
-    if not rows:
-        return table, 0
-    where = np.concatenate(rows), np.concatenate(found)
-    gained = pairs_at(*where, table.positive.shape)
+            found.extend((row, column) for row in high.tolist())
+    return found
+
+
+def with_positives(table: LabelTable, pairs: Sequence[tuple[int, int]]) -> LabelTable:
+    """Give a table in which some unknown pairs, by row and column, are positive."""
+    if not pairs:
+        return table
+    rows, columns = np.array(pairs).T
+    gained = pairs_at(rows, columns, table.positive.shape)
     exceptions = table.exceptions
     if exceptions is not None and table.unlisted == "negative":
         exceptions = csr_array(exceptions > gained)
-    return replace(table, positive=csr_array(table.positive + gained), exceptions=exceptions), len(where[0])
+    return replace(table, positive=csr_array(table.positive + gained), exceptions=exceptions)

@@ -15,6 +15,7 @@ from tagloom.training.context import RunContext
 from tagloom.training.features.batches import Batches
 from tagloom.training.features.prepare import VALIDATION, RunBatches
 from tagloom.training.products import fast_products
+from tagloom.training.ranks import ALONE, World
 from tagloom.training.tasks.supervised import Forward
 
 MOST_WATCHED = 10_000  # images that are measured after every epoch
@@ -29,26 +30,41 @@ class Scored(NamedTuple):
 
 
 def score_batches(
-    forward: Forward, batches: Batches, *, device: torch.device, progress: Progress = no_progress
+    forward: Forward,
+    batches: Batches,
+    *,
+    device: torch.device,
+    world: World = ALONE,
+    progress: Progress = no_progress,
 ) -> Scored:
-    """Run every image once and give its logits with its labels."""
-    logits, targets, known = [], [], []
+    """Run every image once and give its logits with its labels.
+
+    Each process of `world` runs its share, so that no image counts twice. The first one gets all, in the order of the
+    table, and the others get none.
+    """
+    logits: list[NDArray[np.float32]] = []
+    rows: list[NDArray[np.int64]] = []
     with torch.no_grad(), fast_products(device):
         for done, batch in enumerate(batches.in_order(), start=1):
             if len(batch.rows):
                 logits.append(forward(*batch.to(device).inputs).float().cpu().numpy())
-                targets.append(batch.targets.numpy().astype(np.uint8))
-                if batch.known is not None:
-                    known.append(batch.known.numpy())
+                rows.append(batch.rows.numpy())
             progress(done, len(batches))
-    return Scored(np.concatenate(logits), np.concatenate(targets), np.concatenate(known) if known else None)
+    classes = len(batches.labels.table.classes)
+    found = world.collect(np.concatenate([np.empty(0, np.int64), *rows]))
+    scored = world.collect(np.concatenate([np.empty((0, classes), np.float32), *logits]))
+    if (np.diff(found) < 0).any():  # the shares of several processes
+        order = np.argsort(found)
+        found, scored = found[order], scored[order]
+    return Scored(scored, *batches.labels.of(found))
 
 
 def score_part(batches: Batches | None, forward: Forward, what: str, context: RunContext) -> Scored | None:
     """Score the images of one part of a run, and report progress; None where the part is empty."""
     if batches is None:
         return None
-    return score_batches(forward, batches, device=context.device, progress=context.progress(f"scoring {what}"))
+    progress = context.progress(f"scoring {what}")
+    return score_batches(forward, batches, device=context.device, world=context.world, progress=progress)
 
 
 class Watched(NamedTuple):
@@ -77,9 +93,11 @@ def choose_watched(batches: RunBatches, seed: int, context: RunContext) -> Watch
 
 
 def watch(watched: Watched, forward: Forward, recipe: Recipe, context: RunContext) -> dict[str, float]:
-    """Measure what is watched during training."""
+    """Measure what is watched during training. All processes are told the same."""
     scored = score_part(watched.batches, forward, watched.what, context)
-    return {} if scored is None else headline(scored, task=recipe.task, activation=recipe.activation)
+    if scored is None:
+        return {}
+    return context.world.from_first(lambda: headline(scored, task=recipe.task, activation=recipe.activation))
 
 
 def headline(scored: Scored, *, task: Task, activation: Activation) -> dict[str, float]:

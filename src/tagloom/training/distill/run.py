@@ -31,6 +31,7 @@ from tagloom.training.distill.teachers import (
 )
 from tagloom.training.features.prepare import make_batches
 from tagloom.training.folder import STARTED, check_folder, open_folder
+from tagloom.training.launched import is_launched
 from tagloom.training.log import RunLog
 from tagloom.training.loop import TrainingError
 from tagloom.training.network import first_network
@@ -115,6 +116,11 @@ def distill(
 
 def _check(plan: RunPlan, jobs: int) -> Distillation:
     """Refuse what cannot be distilled before any work."""
+    if is_launched():
+        raise TagloomError(
+            "a distillation runs in one process, which trains teachers as parallel jobs: leave torchrun out, and say "
+            "how many with --jobs."
+        )
     if plan.distill is None:
         raise TagloomError("the plan names no teachers: give RunPlan a Distillation.")
     if plan.recipe.activation != "sigmoid" or plan.recipe.task != "multi":

@@ -63,12 +63,21 @@ class Labels:
         self, inputs: tuple[Tensor, ...], rows: NDArray[np.int64], view: NDArray[np.int64] | None = None
     ) -> Batch:
         """Join inputs with the labels of their rows."""
+        targets, known = self.of(rows)
+        return Batch(
+            inputs,
+            torch.from_numpy(targets).float(),
+            None if known is None else torch.from_numpy(known),
+            torch.from_numpy(rows),
+            None if view is None else torch.from_numpy(view),
+        )
+
+    def of(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.bool_] | None]:
+        """Give the targets of some rows, and which of them are known, (n, N) each; None where all are."""
         targets = self.table.targets(rows) if self._targets is None else self._targets[rows]
-        known = None
-        if not self._all_known:
-            known = torch.from_numpy(self.table.known(rows) if self._known is None else self._known[rows])
-        views = None if view is None else torch.from_numpy(view)
-        return Batch(inputs, torch.from_numpy(targets).float(), known, torch.from_numpy(rows), views)
+        if self._all_known:
+            return targets, None
+        return targets, self.table.known(rows) if self._known is None else self._known[rows]
 
 
 class Batches(Protocol):

@@ -18,7 +18,7 @@ BROKEN_FILE = "broken.csv"
 
 def note_broken(broken: Sequence[ImageError], context: RunContext) -> None:
     """List the images that were left out, by path and reason."""
-    if not broken:
+    if not broken or not context.world.is_first:
         return
     path = context.out / BROKEN_FILE
     with whole_file(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
@@ -32,8 +32,10 @@ def note_broken(broken: Sequence[ImageError], context: RunContext) -> None:
 def note_skipped(parts: Iterable[Batches | None], context: RunContext) -> None:
     """List the images that could be read before the first epoch, but not during training."""
     for batches in parts:
-        if isinstance(batches, PictureBatches) and batches.skipped:
-            context.log.event("skipped", images=sorted(batches.skipped.values()))
+        mine = set(batches.skipped.values()) if isinstance(batches, PictureBatches) else set()
+        skipped = sorted(set().union(*context.world.gather(sorted(mine))))
+        if skipped:
+            context.log.event("skipped", images=skipped)
             context.log.say(
-                f"[yellow]{len(batches.skipped)} images could no longer be read and were skipped; see {LOG_FILE}[/]"
+                f"[yellow]{len(skipped)} images could no longer be read and were skipped; see {LOG_FILE}[/]"
             )

@@ -2,12 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from tagloom.training.features.cache import CachedFeatures, FeatureCache
 from tagloom.training.features.exported import open_exported
 from tagloom.training.features.stored import Maps, Stored, as_stored
 from tagloom.training.features.views import PLAIN, View
+from tagloom.training.ranks import ALONE, World
 from tagloom.training.signals import StopRequest
 
 SHARD_IMAGES = 1024
@@ -33,6 +34,7 @@ SHARD_BYTES = 256 << 20  # what is held in memory before a shard is written
 ATTEMPTS = 3
 Extract = Callable[[NDArray[np.uint8]], list[NDArray[np.float32]]]
 Note = Callable[[str], None]
+Where = TypeVar("Where", int, str)
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ def extract_features(
     cache_folder: Path,
     device: torch.device,
     stop: StopRequest,
+    world: World = ALONE,
     view: View = PLAIN,
     maps: Maps = "float16",
     check: Callable[[list[tuple[int, ImageError]]], None] = lambda broken: None,
@@ -78,6 +81,7 @@ def extract_features(
         cache_folder: Root of all caches.
         device: Where the backbone runs; on CPUs it runs in ONNX Runtime.
         stop: When requested, what was computed is kept and `Interrupted` raised.
+        world: Each of its processes reads and computes its share; all get all.
         view: How the pictures are seen.
         maps: How feature maps are stored.
         check: Called with the unreadable images, first with the missing files and again at the end; may raise.
@@ -85,25 +89,34 @@ def extract_features(
         progress: Called with images done and images to do, while the backbone runs.
         note: Called with a sentence about damage in the cache, which is repaired by computing again.
     """
-    keys, unreadable = _content_keys(paths, stop, reading)
+    keys, unreadable = _content_keys(paths, stop, world, reading)
     check(sorted(unreadable.items()))
     about = {"backbone": network.backbone.name, "size": preprocess.size}
     folder = cache_folder / FEATURES / extractor_key(network, preprocess, view, maps)
-    cache = FeatureCache(folder, {**about, "summary": network.kept_names, "view": str(view)}, note)
+    open_cache = partial(FeatureCache, folder, {**about, "summary": network.kept_names, "view": str(view)}, note)
+    cache = open_cache()
     path_of = {key: path for key, path in zip(keys, paths, strict=True) if key is not None}
     store = partial(as_stored, maps=maps, channels=network.kept_channels)
     broken: dict[str, ImageError] = {}
     run: Extract | None = None
     computed = 0
     for _ in range(ATTEMPTS):  # more than one only if somebody clears the cache at the same time
-        todo = [key for key in cache.missing(path_of, stop.leave_if_requested) if key not in broken]
-        if not todo:
+        todo: list[str] = []
+        with world.leaving_together(stop):
+            missing = (key for key in cache.missing(path_of, stop.leave_if_requested) if key not in broken)
+            todo = [key for key in missing if _rank_of(key, world.size) == world.rank]
+        if not world.total(len(todo)):
             break
-        # Views differ in the pictures only, so all share one exported network.
-        run = run or _extractor(network, preprocess, cache_folder / EXTRACTORS, about, device, note)
-        unread = _fill(cache, run, todo, path_of, preprocess, view=view, store=store, stop=stop, progress=progress)
-        broken |= unread
-        computed += len(todo) - len(unread)
+        if run is None:  # views differ in the pictures only, so all share one exported network
+            make = partial(_extractor, network, preprocess, cache_folder / EXTRACTORS, about, device, note)
+            run = world.first_goes_first(make)
+        unread: dict[str, ImageError] = {}
+        with world.leaving_together(stop):
+            unread = _fill(cache, run, todo, path_of, preprocess, view=view, store=store, stop=stop, progress=progress)
+        broken |= dict(gather_errors(unread.items(), world))
+        computed += world.total(len(todo) - len(unread))
+        if world.size > 1:
+            cache = open_cache()  # with what the others have added
     for row, key in enumerate(keys):
         if key in broken:  # of identical files only one was read, but all are named
             unreadable[row] = ImageError(str(paths[row]), broken[key].reason, broken[key].finding)
@@ -138,9 +151,10 @@ def extractor_key(network: TaggerNetwork, preprocess: Preprocess, view: View, ma
 
 
 def _content_keys(
-    paths: Sequence[Path], stop: StopRequest, reading: Progress
+    paths: Sequence[Path], stop: StopRequest, world: World, reading: Progress
 ) -> tuple[list[str | None], dict[int, ImageError]]:
     """Hash every file; a file that is missing has the key None and an error, by row."""
+    mine = world.share(range(len(paths)))
 
     def key(path: Path) -> str | ImageError:
         try:
@@ -148,14 +162,28 @@ def _content_keys(
         except ImageError as error:
             return error
 
-    results: list[str | ImageError] = []
-    with ThreadPoolExecutor(usable_cores() * 2) as pool:
-        for result in pool.map(key, paths):
+    keys: list[str | None] = []
+    errors: list[tuple[int, ImageError]] = []
+    with world.leaving_together(stop), ThreadPoolExecutor(usable_cores() * 2) as pool:
+        for row, result in zip(mine, pool.map(key, [paths[row] for row in mine]), strict=True):
             stop.leave_if_requested()
-            results.append(result)
-            reading(len(results), len(paths))
-    keys = [None if isinstance(result, ImageError) else result for result in results]
-    return keys, {row: result for row, result in enumerate(results) if isinstance(result, ImageError)}
+            keys.append(None if isinstance(result, ImageError) else result)
+            if isinstance(result, ImageError):
+                errors.append((row, result))
+            reading(len(keys), len(mine))
+    every = [found for share in world.gather(keys) for found in share]
+    return every, dict(gather_errors(errors, world))
+
+
+def gather_errors(mine: Iterable[tuple[Where, ImageError]], world: World) -> list[tuple[Where, ImageError]]:
+    """Give the unreadable images of all processes, each with its row or key."""
+    said = [(where, (error.path, error.reason, error.finding)) for where, error in mine]
+    return [(where, ImageError(*error)) for share in world.gather(said) for where, error in share]
+
+
+def _rank_of(key: str, ranks: int) -> int:
+    """Say which process computes an image. Its content alone decides, so no list has to be agreed on."""
+    return int(key[:8], 16) % ranks
 
 
 def _extractor(

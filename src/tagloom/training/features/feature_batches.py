@@ -13,6 +13,7 @@ from torch import Tensor
 from tagloom.data.table import LabelTable
 from tagloom.training.features.batches import Batch, Labels, cut, epoch_order
 from tagloom.training.features.cache import CachedFeatures
+from tagloom.training.ranks import ALONE, World
 
 Rows: TypeAlias = NDArray[np.int64]
 
@@ -26,6 +27,7 @@ class FeatureBatches:
         batch_size: Images per batch.
         seed: Decides the order and the views.
         chances: How likely each view is shown; they sum to 1.
+        world: Of every batch, each of its processes reads its share.
     """
 
     def __init__(
@@ -36,11 +38,13 @@ class FeatureBatches:
         batch_size: int,
         seed: int,
         chances: Sequence[float] = (1.0,),
+        world: World = ALONE,
     ) -> None:
         self.views = views
         self.batch_size = batch_size
         self.seed = seed
         self.chances = chances
+        self.world = world
         self.labels = Labels(table)
         self._limits = np.cumsum(chances[::-1])  # the last view takes the lowest draws
 
@@ -53,12 +57,13 @@ class FeatureBatches:
         order = epoch_order(count, self.seed, epoch)
         draws = np.random.default_rng(np.random.SeedSequence([self.seed, epoch, 1])).random(count)
         view_of = (len(self.views) - 1 - np.searchsorted(self._limits, draws, side="right")).clip(0)
-        yield from self._batches((rows, view_of[rows]) for rows in cut(order, self.batch_size, start))
+        mine = map(self.world.share, cut(order, self.batch_size, start))
+        yield from self._batches((rows, view_of[rows]) for rows in mine)
 
     def in_order(self, view: int = 0) -> Iterator[Batch]:
         """Give every image once in table order, in the plain view or in another."""
-        every = cut(np.arange(len(self.views[0])), self.batch_size)
-        yield from self._batches((rows, np.full(len(rows), view)) for rows in every)
+        mine = map(self.world.share, cut(np.arange(len(self.views[0])), self.batch_size))
+        yield from self._batches((rows, np.full(len(rows), view)) for rows in mine)
 
     def select(self, rows: NDArray[np.int64]) -> "FeatureBatches":
         """Give batches of some images only, in the order given."""
@@ -68,6 +73,7 @@ class FeatureBatches:
             batch_size=self.batch_size,
             seed=self.seed,
             chances=self.chances,
+            world=self.world,
         )
 
     def _batches(self, chosen: Iterable[tuple[Rows, Rows]]) -> Iterator[Batch]:
@@ -87,7 +93,7 @@ class FeatureBatches:
 
     def _gather(self, rows: Rows, view_of: Rows) -> list[NDArray[np.floating]]:
         """Read the features of some rows, each in its view, (B,) each."""
-        first = int(view_of[0])
+        first = int(view_of[0]) if len(view_of) else 0
         arrays = self.views[first].gather(rows)
         for view in np.unique(view_of[view_of != first]).tolist():
             chosen = view_of == view

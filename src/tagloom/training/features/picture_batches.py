@@ -15,6 +15,7 @@ from tagloom.data.transforms import augment, decode_size, prepare, sample_rng
 from tagloom.errors import ImageError
 from tagloom.recipe.pictures import Augment, Preprocess
 from tagloom.training.features.batches import Batch, Labels, cut, epoch_order
+from tagloom.training.ranks import ALONE, World
 from tagloom.training.signals import STOP_SIGNALS
 
 
@@ -30,6 +31,7 @@ class PictureBatches:
         batch_size: Images per batch.
         seed: Decides the order and the augmentations.
         workers: Processes that decode; 0 decodes in this one.
+        world: Of every batch, each of its processes decodes its share.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class PictureBatches:
         batch_size: int,
         seed: int,
         workers: int,
+        world: World = ALONE,
     ) -> None:
         self.paths = [table.path(row) for row in range(len(table))]
         self.preprocess = preprocess
@@ -48,6 +51,7 @@ class PictureBatches:
         self.batch_size = batch_size
         self.seed = seed
         self.workers = workers
+        self.world = world
         self.labels = Labels(table)
         self.skipped: dict[int, str] = {}
 
@@ -74,12 +78,13 @@ class PictureBatches:
             batch_size=self.batch_size,
             seed=self.seed,
             workers=self.workers,
+            world=self.world,
         )
 
     def _load(self, pictures: "_Pictures", batches: list[NDArray[np.int64]]) -> Iterator[Batch]:
         loader = DataLoader(
             pictures,
-            batch_sampler=[numbers.tolist() for numbers in batches],
+            batch_sampler=[self.world.share(numbers).tolist() for numbers in batches],
             num_workers=self.workers,
             collate_fn=_collate,
             worker_init_fn=_leave_signals_to_the_parent,

@@ -21,7 +21,7 @@ from tagloom.recipe import Recipe
 from tagloom.training.context import RunContext
 from tagloom.training.features.batches import Batches
 from tagloom.training.features.cache import CachedFeatures
-from tagloom.training.features.extract import Extraction, extract_features
+from tagloom.training.features.extract import Extraction, extract_features, gather_errors
 from tagloom.training.features.feature_batches import FeatureBatches
 from tagloom.training.features.picture_batches import PictureBatches
 from tagloom.training.features.standardise import standardise_features, standardise_pictures
@@ -71,7 +71,14 @@ def _feature_batches(network: TaggerNetwork, tables: Tables, recipe: Recipe, con
     training = recipe.training
 
     def batches(table: LabelTable, views: Sequence[CachedFeatures], chances: Sequence[float] = (1.0,)) -> Batches:
-        return FeatureBatches(views, table, batch_size=training.batch_size, seed=training.seed, chances=chances)
+        return FeatureBatches(
+            views,
+            table,
+            batch_size=training.batch_size,
+            seed=training.seed,
+            chances=chances,
+            world=context.world,
+        )
 
     found = _extract(network, tables.table, TRAINING, PLAIN, recipe, context)
     table = tables.table.select(found.rows)
@@ -112,17 +119,18 @@ def _picture_batches(network: TaggerNetwork, tables: Tables, recipe: Recipe, con
             batch_size=training.batch_size,
             seed=training.seed,
             workers=training.workers,
+            world=context.world,
         )
 
     readable, broken = _readable(tables.table, TRAINING, recipe, context)
     table = tables.table.select(readable)
     learn, held_out = _split(table, tables.held_out[readable], recipe, context)
     to_learn, val = batches(table.select(learn)), None
-    contents = [_contents(tables.table, readable, _hashed(table))]
+    contents = [_contents(tables.table, readable, _hashed(table, context))]
     if tables.val is not None:
         readable_val, broken_val = _readable(tables.val, VALIDATION, recipe, context)
         broken = broken + broken_val
-        contents.append(_contents(tables.val, readable_val, _hashed(tables.val.select(readable_val))))
+        contents.append(_contents(tables.val, readable_val, _hashed(tables.val.select(readable_val), context)))
         val = batches(tables.val.select(readable_val))
     if training.standardise and recipe.backbone.frozen:
         standardise_pictures(network, to_learn, training.seed, context.device)
@@ -163,8 +171,9 @@ def _contents(table: LabelTable, rows: Rows, keys: Sequence[str | None]) -> Cont
     return contents
 
 
-def _hashed(table: LabelTable) -> list[str | None]:
+def _hashed(table: LabelTable, context: RunContext) -> list[str | None]:
     """Hash the files of all images; None for one that has vanished since it was decoded."""
+    mine = context.world.share(range(len(table)))
 
     def key(path: Path) -> str | None:
         try:
@@ -173,7 +182,8 @@ def _hashed(table: LabelTable) -> list[str | None]:
             return None
 
     with ThreadPoolExecutor(usable_cores()) as pool:
-        return list(pool.map(key, (table.path(row) for row in range(len(table)))))
+        shares = context.world.gather(list(pool.map(key, map(table.path, mine))))
+    return [found for share in shares for found in share]
 
 
 def _extract(
@@ -190,6 +200,7 @@ def _extract(
         cache_folder=context.cache_folder,
         device=context.device,
         stop=context.stop,
+        world=context.world,
         view=view,
         maps=recipe.training.cached_maps,
         check=lambda errors: check_broken(errors, len(table), allowed, table.source, ALLOW_MORE),
@@ -219,9 +230,10 @@ def _unreadable(table: LabelTable, what: str, recipe: Recipe, context: RunContex
     """Decode every image once; there is no other way to know that it can be decoded."""
     errors: list[tuple[int, ImageError]] = []
     done, progress = 0, context.stoppable_progress(f"reading {what}")
-    paths = (table.path(row) for row in range(len(table)))
-    for batch in read_pictures(paths, recipe.preprocess, batch_size=64, threads=usable_cores()):
-        errors.extend(batch.errors)
-        done += len(batch.indices) + len(batch.errors)
-        progress(done, len(table))
-    return errors
+    mine = context.world.share(range(len(table)))
+    with context.world.leaving_together(context.stop):
+        for batch in read_pictures(map(table.path, mine), recipe.preprocess, batch_size=64, threads=usable_cores()):
+            errors.extend((mine[index], error) for index, error in batch.errors)
+            done += len(batch.indices) + len(batch.errors)
+            progress(done, len(mine))
+    return gather_errors(errors, context.world)

@@ -1,0 +1,24 @@
+"""Whether this process is one of several that work together, by what torchrun leaves in the environment."""
+
+import os
+
+
+def is_launched() -> bool:
+    """Whether torchrun, or `--processes`, started this process as one of several."""
+    return processes_launched() > 1
+
+
+def processes_launched() -> int:
+    """Count the processes that work together with this one, itself included."""
+    complete = "RANK" in os.environ and "MASTER_ADDR" in os.environ
+    return int(os.environ.get("WORLD_SIZE", "1")) if complete else 1
+
+
+def rank_launched() -> int:
+    """Give the number of this process among them, from 0."""
+    return int(os.environ["RANK"]) if is_launched() else 0
+
+
+def restarts() -> int:
+    """Count how often they were all started again because one was lost."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) if is_launched() else 0
