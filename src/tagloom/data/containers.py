@@ -12,18 +12,19 @@ import os
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from tagloom.data.images import MAX_FILE_BYTES, has_image_suffix
+from tagloom.data.packed.parquet_file import open_parquet, picture_column
+from tagloom.data.packed.places import PARQUET_SUFFIXES
 from tagloom.data.reading import Encoded
 from tagloom.data.regular_file import open_regular
-from tagloom.errors import DataError, ImageError, MissingExtraError
-from tagloom.wording import first_line, listed, shown
+from tagloom.errors import DataError, ImageError
+from tagloom.wording import first_line, shown
 
 TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2")
-PARQUET_SUFFIXES = (".parquet", ".pq")
 MOST_GROWTH = 50
 """How many times its size a compressed archive may grow. Images hardly shrink; an archive made to fill memory or to
 keep a core busy for days grows a thousand times."""
@@ -76,7 +77,7 @@ def members_of(path: Path) -> Iterator[Member]:
 def count_members(path: Path) -> int:
     """Count what `members_of` gives; of a Parquet file from its footer, so that its pictures are read only once."""
     if path.suffix.lower() in PARQUET_SUFFIXES:
-        with _open_parquet(path) as file:
+        with _open_pictures(path) as file:
             return int(file.metadata.num_rows)
     return sum(1 for _ in members_of(path))
 
@@ -185,8 +186,8 @@ class _Limited(io.RawIOBase):
 
 
 def _parquet_members(path: Path) -> Iterator[Member]:
-    with _open_parquet(path) as file:
-        column = _picture_column(path, file.schema_arrow)
+    with _open_pictures(path) as file:
+        column = picture_column(str(path), file.schema_arrow)
         row = 0
         batches = file.iter_batches(1, columns=[column])  # more at once could be any amount of memory
         while True:
@@ -205,37 +206,8 @@ def _parquet_members(path: Path) -> Iterator[Member]:
             row += 1
 
 
-@contextmanager
-def _open_parquet(path: Path) -> Iterator[Any]:
-    try:
-        from pyarrow.parquet import ParquetFile
-    except ImportError as error:
-        raise MissingExtraError("Reading pictures from Parquet", "parquet") from error
-    with ExitStack() as stack:
-        try:
-            stream = stack.enter_context(open_regular(path))
-            file = stack.enter_context(ParquetFile(stream, buffer_size=2**20))
-        except Exception as error:  # pyarrow raises many types on a damaged file
-            raise _cannot_open(path, "a Parquet file", error) from error
-        yield file
-
-
-def _picture_column(path: Path, schema: Any) -> str:
-    """Find the column with pictures: `image`, or the only one that holds bytes or a struct with bytes."""
-    from pyarrow import types
-
-    def holds_bytes(kind: Any) -> bool:
-        if types.is_struct(kind):
-            return any(field.name == "bytes" and holds_bytes(field.type) for field in kind)
-        return bool(types.is_binary(kind) or types.is_large_binary(kind))
-
-    found = [field.name for field in schema if holds_bytes(field.type)]
-    if "image" in found or len(found) == 1:
-        return "image" if "image" in found else found[0]
-    raise DataError(
-        f"{path}: has {len(found)} columns with pictures' bytes ({listed(map(shown, found)) or 'none'}). It needs one, "
-        "or one with the name image: bytes, or a struct of bytes and path."
-    )
+def _open_pictures(path: Path) -> AbstractContextManager[Any]:
+    return open_parquet(str(path), "Reading pictures from Parquet", buffer_size=2**20)
 
 
 def _member(path: Path, inner: str, refusal: str | None, read: Callable[[], bytes]) -> Member:

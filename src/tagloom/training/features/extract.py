@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tagloom.cache_folder import EXTRACTORS, FEATURES
 from tagloom.cores import usable_cores
 from tagloom.data.images import content_hash
+from tagloom.data.packed.images import ImageFile
 from tagloom.data.reading import Computed, compute_on_pictures
 from tagloom.errors import ImageError
 from tagloom.models.network import Extractor, TaggerNetwork
@@ -56,7 +57,7 @@ class Extraction:
 
 def extract_features(
     network: TaggerNetwork,
-    paths: Sequence[Path],
+    paths: Sequence[ImageFile],
     preprocess: Preprocess,
     *,
     cache_folder: Path,
@@ -138,11 +139,11 @@ def extractor_key(network: TaggerNetwork, preprocess: Preprocess, view: View, ma
 
 
 def _content_keys(
-    paths: Sequence[Path], stop: StopRequest, reading: Progress
+    paths: Sequence[ImageFile], stop: StopRequest, reading: Progress
 ) -> tuple[list[str | None], dict[int, ImageError]]:
     """Hash every file; a file that is missing has the key None and an error, by row."""
 
-    def key(path: Path) -> str | ImageError:
+    def key(path: ImageFile) -> str | ImageError:
         try:
             return content_hash(path)
         except ImageError as error:
@@ -189,7 +190,7 @@ def _fill(
     cache: FeatureCache,
     run: Extract,
     todo: list[str],
-    path_of: dict[str, Path],
+    path_of: dict[str, ImageFile],
     preprocess: Preprocess,
     *,
     view: View,
@@ -231,7 +232,7 @@ def _fill(
 
 
 def _summaries(
-    run: Extract, keys: list[str], path_of: dict[str, Path], preprocess: Preprocess, view: View
+    run: Extract, keys: list[str], path_of: dict[str, ImageFile], preprocess: Preprocess, view: View
 ) -> Iterator[Computed[list[NDArray[np.float32]]]]:
     """Read images, by key, and run them through the backbone, batch by batch, in order."""
     return compute_on_pictures(

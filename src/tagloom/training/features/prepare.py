@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -13,6 +12,7 @@ from rich.markup import escape
 from tagloom.cores import usable_cores
 from tagloom.data.absent import presume_negative
 from tagloom.data.images import content_hash
+from tagloom.data.packed.images import ImageFile
 from tagloom.data.reading import check_broken, read_pictures
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError, ImageError
@@ -166,14 +166,14 @@ def _contents(table: LabelTable, rows: Rows, keys: Sequence[str | None]) -> Cont
 def _hashed(table: LabelTable) -> list[str | None]:
     """Hash the files of all images; None for one that has vanished since it was decoded."""
 
-    def key(path: Path) -> str | None:
+    def key(path: ImageFile) -> str | None:
         try:
             return content_hash(path)
         except ImageError:
             return None
 
     with ThreadPoolExecutor(usable_cores()) as pool:
-        return list(pool.map(key, (table.path(row) for row in range(len(table)))))
+        return list(pool.map(key, (table.image(row) for row in range(len(table)))))
 
 
 def _extract(
@@ -185,7 +185,7 @@ def _extract(
     allowed = recipe.data.max_broken if view == PLAIN else 0.0
     found = extract_features(
         network,
-        [table.path(row) for row in range(len(table))],
+        [table.image(row) for row in range(len(table))],
         recipe.preprocess,
         cache_folder=context.cache_folder,
         device=context.device,
@@ -219,7 +219,7 @@ def _unreadable(table: LabelTable, what: str, recipe: Recipe, context: RunContex
     """Decode every image once; there is no other way to know that it can be decoded."""
     errors: list[tuple[int, ImageError]] = []
     done, progress = 0, context.stoppable_progress(f"reading {what}")
-    paths = (table.path(row) for row in range(len(table)))
+    paths = (table.image(row) for row in range(len(table)))
     for batch in read_pictures(paths, recipe.preprocess, batch_size=64, threads=usable_cores()):
         errors.extend(batch.errors)
         done += len(batch.indices) + len(batch.errors)
