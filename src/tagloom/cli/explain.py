@@ -77,11 +77,12 @@ def explain(
         return
     if plot or json_path or data_option:
         raise TagloomError("--plot, --json and --data-option belong to --experts. Heat maps are drawn with --out.")
-    from tagloom.predict.files import split_arguments
+    from tagloom.predict.files import on_this_disk, split_arguments
     from tagloom.predict.tagger import find_folder, load
     from tagloom.report.heat_sheet import draw_tiles, grid_of
 
-    run, images = split_arguments(arguments)
+    run, places = split_arguments(arguments)
+    images = on_this_disk(places)
     if len(images) != 1 or images[0].is_dir():
         raise TagloomError("name one image: tagloom explain [RUN] photo.jpg --label dog")
     chosen = _stage_numbers(stages)

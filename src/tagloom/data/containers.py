@@ -18,7 +18,7 @@ from typing import IO, Any, NamedTuple
 
 from tagloom.data.images import MAX_FILE_BYTES, has_image_suffix
 from tagloom.data.packed.parquet_file import open_parquet, picture_column
-from tagloom.data.packed.places import PARQUET_SUFFIXES
+from tagloom.data.packed.places import PARQUET_SUFFIXES, Place
 from tagloom.data.reading import Encoded
 from tagloom.data.regular_file import open_regular
 from tagloom.errors import DataError, ImageError
@@ -45,28 +45,28 @@ class Member(NamedTuple):
     read: Callable[[], Encoded | ImageError]
 
 
-def is_container(path: Path) -> bool:
+def is_container(path: Place) -> bool:
     """Whether a file holds images, by its name.
 
     >>> is_container(Path("a.zip")), is_container(Path("b.TAR.GZ")), is_container(Path("c.jpg"))
     (True, True, False)
     """
-    return path.name.lower().endswith((".zip", *TAR_SUFFIXES, *PARQUET_SUFFIXES))
+    return str(path).lower().endswith((".zip", *TAR_SUFFIXES, *PARQUET_SUFFIXES))
 
 
-def members_of(path: Path) -> Iterator[Member]:
+def members_of(path: Place) -> Iterator[Member]:
     """Give the images of an archive or a Parquet file in their order, recognised by suffix in an archive.
 
     Raises:
         DataError: If the file cannot be opened, or holds no image.
     """
-    name = path.name.lower()
-    if name.endswith(".zip"):
-        members = _zip_members(path)
-    elif name.endswith(TAR_SUFFIXES):
-        members = _tar_members(path)
-    else:
+    name = str(path).lower()
+    if name.endswith(PARQUET_SUFFIXES):
         members = _parquet_members(path)
+    elif isinstance(path, str):
+        raise DataError(f"{path}: at an address, only packed data can be read: .parquet files. Fetch the file first.")
+    else:
+        members = _zip_members(path) if name.endswith(".zip") else _tar_members(path)
     first = next(members, None)
     if first is None:
         raise DataError(f"{path}: holds no image. Its members are recognised by their suffix, such as .jpg.")
@@ -74,9 +74,9 @@ def members_of(path: Path) -> Iterator[Member]:
     yield from members
 
 
-def count_members(path: Path) -> int:
+def count_members(path: Place) -> int:
     """Count what `members_of` gives; of a Parquet file from its footer, so that its pictures are read only once."""
-    if path.suffix.lower() in PARQUET_SUFFIXES:
+    if str(path).lower().endswith(PARQUET_SUFFIXES):
         with _open_pictures(path) as file:
             return int(file.metadata.num_rows)
     return sum(1 for _ in members_of(path))
@@ -185,7 +185,7 @@ class _Limited(io.RawIOBase):
         return self._last.count(0) != tarfile.BLOCKSIZE
 
 
-def _parquet_members(path: Path) -> Iterator[Member]:
+def _parquet_members(path: Place) -> Iterator[Member]:
     with _open_pictures(path) as file:
         column = picture_column(str(path), file.schema_arrow)
         row = 0
@@ -206,11 +206,11 @@ def _parquet_members(path: Path) -> Iterator[Member]:
             row += 1
 
 
-def _open_pictures(path: Path) -> AbstractContextManager[Any]:
+def _open_pictures(path: Place) -> AbstractContextManager[Any]:
     return open_parquet(str(path), "Reading pictures from Parquet", buffer_size=2**20)
 
 
-def _member(path: Path, inner: str, refusal: str | None, read: Callable[[], bytes]) -> Member:
+def _member(path: Place, inner: str, refusal: str | None, read: Callable[[], bytes]) -> Member:
     inner = inner[:MAX_NAME]
     name = f"{path}/{inner}"
 
@@ -228,7 +228,7 @@ def _member(path: Path, inner: str, refusal: str | None, read: Callable[[], byte
     return Member(inner, read_safely)
 
 
-def _damaged(path: Path, last: str, error: Exception) -> Member:
+def _damaged(path: Place, last: str, error: Exception) -> Member:
     """Stand for all that follows in a file whose rest cannot be read."""
     where = f" after {shown(last)}" if last else ""
     finding = f"is damaged{where}, so what follows there was not read ({first_line(error)}). Make the file again."

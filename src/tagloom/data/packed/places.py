@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeAlias, cast
 
 from tagloom.data.regular_file import open_regular
 from tagloom.errors import DataError, MissingExtraError
@@ -13,6 +13,10 @@ INNER_FOLDER = "data"
 """Where data sets of the Hugging Face hub keep their shards."""
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(::[A-Za-z][A-Za-z0-9+.-]+)*://")
 _NUMBERED = re.compile(r"(?P<split>.+?)-\d{3,}(-of-\d+)?(-[0-9a-f]{8,})?")
+
+
+Place: TypeAlias = Path | str
+"""A path on this disk, or an address as text."""
 
 
 def is_address(place: str) -> bool:
@@ -42,7 +46,7 @@ def find_shards(place: str, split: str | None = None) -> list[str]:
     """
     if is_parquet_name(place.rpartition("/")[2]) and (is_address(place) or Path(place).is_file()):
         return [place]
-    found = _in_folder(place) or _in_folder(f"{place.rstrip('/')}/{INNER_FOLDER}")
+    found = shards_in(place)
     if not found:
         raise DataError(f"{place}: holds no .parquet file. Give a folder that tagloom pack wrote, or a .parquet file.")
     splits: dict[str, list[str]] = {}
@@ -70,8 +74,13 @@ def split_of(file: str) -> str:
 
 
 def holds_shards(folder: Path) -> bool:
-    """Whether a folder holds Parquet files, itself or in its `data/`."""
-    return folder.is_dir() and bool(_in_folder(str(folder)) or _in_folder(str(folder / INNER_FOLDER)))
+    """Whether a path is a folder with Parquet files, in itself or in its `data/`."""
+    return folder.is_dir() and bool(shards_in(str(folder)))
+
+
+def shards_in(folder: str) -> list[str]:
+    """List the Parquet files of a folder or an address, in itself or else in its `data/`."""
+    return _in_folder(folder) or _in_folder(f"{folder.rstrip('/')}/{INNER_FOLDER}")
 
 
 def open_shard(place: str) -> BinaryIO:
