@@ -96,7 +96,7 @@ def load_table(path: str | os.PathLike[str], *, classes: Sequence[str] | None = 
 def _at_address(address: str, classes: Sequence[str] | None, options: dict[str, Any]) -> LabelTable:
     """Read a table that is not on this disk. Only Parquet can be read there without fetching all of it."""
     place, mark, split = address.partition("#")
-    _check_options(address, PARQUET, {**options, **({"split": split} if mark else {})})
+    _check_options(address, PACKED, {**options, **({"split": split} if mark else {})})
     try:
         return with_paths(read_parquet(place, classes, **options, **({"split": split} if mark else {})))
     except OSError as error:

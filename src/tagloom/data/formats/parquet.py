@@ -19,8 +19,6 @@ from tagloom.data.parsing.sheet_table import read_sheet
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
 
-PARQUET_OPTIONS = (*SHEET_OPTIONS, "split")
-
 
 def is_parquet(path: Path) -> bool:
     """Whether a path is a Parquet file, by its name."""
@@ -69,9 +67,10 @@ def _open(place: str, chosen: str | None) -> LabelFile:
         try:
             schema: Any = file.schema_arrow
             found = picture_columns(schema)
-            pictures = None
-            if found:
-                pictures = chosen if chosen in found else picture_column(place, schema)
+            if chosen is not None:  # which may also be a column that names files next to the pictures
+                pictures = chosen if chosen in found else None
+            else:
+                pictures = picture_column(place, schema) if found else None
             return LabelFile(place, schema, pictures, survey(place, file, pictures))
         except DataError:
             raise
@@ -79,12 +78,12 @@ def _open(place: str, chosen: str | None) -> LabelFile:
             raise DataError(f"{place}: its footer cannot be read ({error}). Make it again.") from error
 
 
-PARQUET = Format("Parquet", "a .parquet file with images and labels", is_parquet, read_parquet, PARQUET_OPTIONS)
+PARQUET = Format("Parquet", "a .parquet file with images and labels", is_parquet, read_parquet, SHEET_OPTIONS)
 PACKED = Format(
     "packed data",
     "a folder of .parquet shards, as tagloom pack writes them",
     holds_shards,
     read_parquet,
-    PARQUET_OPTIONS,
+    (*SHEET_OPTIONS, "split"),
     suggested=False,
 )

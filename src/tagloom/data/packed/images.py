@@ -76,10 +76,10 @@ class PackedImages:
         """Give the images of some rows."""
         return PackedImages(self.store, self.numbers[rows])
 
-    def shuffled(self, random: np.random.Generator, window: int = WINDOW_BYTES) -> NDArray[np.int64]:
-        """Shuffle the rows, (rows,), so that a reader who keeps the last `window` bytes reads every group once.
+    def shuffled(self, random: np.random.Generator) -> NDArray[np.int64]:
+        """Shuffle the rows, (rows,), so that whoever keeps what was read last reads every group once.
 
-        The groups are put into a random order and cut into windows of about so many bytes. The rows of a window are
+        The groups are put into a random order and cut into windows of about `WINDOW_BYTES`. The rows of a window are
         shuffled among themselves.
         """
         groups = np.searchsorted(self.store.group_starts, self.numbers, side="right") - 1
@@ -87,7 +87,7 @@ class PackedImages:
         order = random.permutation(len(present))
         sizes = self.store.group_bytes[present[order]]
         window_of_group = np.empty(len(present), np.int64)
-        window_of_group[order] = (np.cumsum(sizes) - sizes) // window
+        window_of_group[order] = (np.cumsum(sizes) - sizes) // WINDOW_BYTES
         return np.lexsort((random.random(len(groups)), window_of_group[group_of_row])).astype(np.int64)
 
 

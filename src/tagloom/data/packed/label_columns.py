@@ -19,7 +19,7 @@ from tagloom.data.packed.shards import Shard
 from tagloom.data.parsing.image_paths import checked_path
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
-from tagloom.wording import first_line, shown
+from tagloom.wording import first_line
 
 _BATCH = 4096
 
@@ -105,13 +105,13 @@ def _whole_about(place: str, files: Sequence[LabelFile]) -> PackedAbout | None:
     row = 0
     for file, entry in zip(files, said, strict=True):
         if entry is None or (about is not None and entry[0] != about):
-            raise DataError(f"{place}: {shown(file.place)} is not of the same table as the other files. Remove it.")
+            raise DataError(f"{place}: {file.place} is not of the same table as the other files. Remove it.")
         about, first = entry
         if len(files) == 1 and is_parquet_name(place):
             return about  # somebody wants this shard alone
         if first != row:
             raise DataError(
-                f"{place}: rows {row:,} to {first - 1:,} are missing before {shown(file.place)}. Pack them again."
+                f"{place}: rows {row:,} to {first - 1:,} are missing before {file.place}. Pack them again."
             )
         row += file.rows
     assert about is not None  # noqa: S101, files is never empty

@@ -22,20 +22,21 @@ def open_parquet(place: str, what: str = "Reading Parquet", **options: Any) -> I
         DataError: If it is not one.
     """
     try:
-        from pyarrow.parquet import ParquetFile
+        from pyarrow import parquet
     except ImportError as error:
         raise MissingExtraError(what, "parquet") from error
     with ExitStack() as stack:
         try:
             stream = stack.enter_context(open_shard(place))
-            file = stack.enter_context(ParquetFile(stream, **options))
+            file = stack.enter_context(parquet.ParquetFile(stream, **options))
         except FileNotFoundError as error:
             raise DataError(f"{place}: no such file.") from error
         except DataError:
             raise
         except Exception as error:  # pyarrow raises many types on a damaged file, from OSError to UnicodeDecodeError
             raise DataError(
-                f"{place}: cannot be opened as a Parquet file ({first_line(error)}). Make it again."
+                f"{place}: cannot be opened as a Parquet file ({first_line(error)}). It is not a Parquet file, or it is "
+                "damaged: make it again."
             ) from error
         yield file
 

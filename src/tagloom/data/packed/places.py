@@ -15,6 +15,9 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(::[A-Za-z][A-Za-z0-9+.-]+)*://")
 _NUMBERED = re.compile(r"(?P<split>.+?)-\d{3,}(-of-\d+)?(-[0-9a-f]{8,})?")
 
 
+READ_AHEAD_BYTES = 2**16
+"""What is fetched from an address beyond what is asked for: the labels of a row group lie next to each other, and its
+pictures, which lie between them and the next labels, are not to be fetched with them."""
 Place: TypeAlias = Path | str
 """A path on this disk, or an address as text."""
 
@@ -92,7 +95,7 @@ def open_shard(place: str) -> BinaryIO:
     if not is_address(place):
         return open_regular(place)
     system, path = _file_system(place)
-    return cast(BinaryIO, system.open(path, "rb"))
+    return cast(BinaryIO, system.open(path, "rb", block_size=READ_AHEAD_BYTES))
 
 
 def _in_folder(folder: str) -> list[str]:

@@ -141,7 +141,8 @@ class _Kept:
     def _opened(self, place: str) -> Any:
         if place not in self._open:
             stack = ExitStack()
-            self._open[place] = stack.enter_context(open_parquet(place, buffer_size=2**20)), stack
+            buffer = 2**23 if is_address(place) else 2**20  # a row group at once where each request takes long
+            self._open[place] = stack.enter_context(open_parquet(place, buffer_size=buffer)), stack
         self._open.move_to_end(place)
         while len(self._open) > OPEN_FILES:
             self._open.popitem(last=False)[1][1].close()
