@@ -5,10 +5,8 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import fsspec
 import pytest
-
-pytest.importorskip("pyarrow")
-fsspec = pytest.importorskip("fsspec")
 
 from tagloom.data import load_table
 from tagloom.data.images import read_image
@@ -53,7 +51,7 @@ def test_a_connection_that_is_lost_is_tried_again(photos, memory, monkeypatch):
 
 
 def test_what_is_wrong_with_an_address_is_said(memory, monkeypatch):
-    with pytest.raises(DataError, match="holds no .parquet file"):
+    with pytest.raises(DataError, match=r"holds no \.parquet file"):
         load_table("memory://bucket/nothing")
     with pytest.raises(DataError, match="no such file"):
         load_table("memory://bucket/nothing.parquet")
@@ -105,7 +103,6 @@ class Ranges(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def web(tmp_path) -> Iterator[tuple[str, dict[str, int]]]:
-    pytest.importorskip("aiohttp")
     sent: dict[str, int] = {}
     handler = type("Handler", (Ranges,), {"folder": tmp_path, "sent": sent})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import csr_array
-
-pytest.importorskip("pyarrow")
 from pyarrow import parquet
+from scipy.sparse import csr_array
 
 from tagloom.data import load_table
 from tagloom.data.audit import audit
@@ -24,7 +22,7 @@ from tagloom.data.table import LabelTable
 from tagloom.data.tree_labels import with_paths
 from tagloom.errors import DataError
 
-# No file name has a zero character. A surrogate stands for a byte that is not UTF-8, which names of classes cannot have.
+# No file name has a zero character. A surrogate stands for a byte that is not UTF-8; names of classes have none.
 IMAGE_NAMES = st.text(st.characters(exclude_characters="\0", max_codepoint=0xDCFF, min_codepoint=1), min_size=1).filter(
     lambda name: not any("\ud800" <= sign < "\udc80" for sign in name)
 )

@@ -1,4 +1,4 @@
-"""Pictures in shards are read by row: each row group once, by threads, forked processes and copies, in bounded memory."""
+"""Pictures in shards are read by row: each row group once, by threads, forks and copies, in bounded memory."""
 
 import json
 import os
@@ -7,11 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-pa = pytest.importorskip("pyarrow")
 from pyarrow import parquet
 
 from tagloom.data import load_table
@@ -71,7 +70,7 @@ def test_a_forked_process_and_a_copy_open_the_files_for_themselves(photos, tmp_p
         os._exit(0 if [read_image(table.image(row)) for row in rows] == expected else 1)
     assert os.waitpid(child, 0)[1] == 0
     table.packed.store._kept.lock.release()
-    copy = pickle.loads(pickle.dumps(table))
+    copy = pickle.loads(pickle.dumps(table))  # noqa: S301, our own
     assert [read_image(copy.image(row)) for row in reversed(rows)] == expected[::-1]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tagloom.data.label_tree import LabelTree
 from tagloom.data.packed.columns import (
     IMAGE,
     LABELS,
@@ -75,6 +76,7 @@ def read_label_columns(place: str, files: Sequence[LabelFile], store: ImageStore
             raise DataError(
                 f"{file.place}, after row {len(images)}: cannot be read ({first_line(error)}). Pack it again."
             ) from error
+    LabelTree(about.classes, about.parents)  # refuses what is no tree
     return LabelTable(
         Path(place),
         images,
@@ -110,9 +112,7 @@ def _whole_about(place: str, files: Sequence[LabelFile]) -> PackedAbout | None:
         if len(files) == 1 and is_parquet_name(place):
             return about  # somebody wants this shard alone
         if first != row:
-            raise DataError(
-                f"{place}: rows {row:,} to {first - 1:,} are missing before {file.place}. Pack them again."
-            )
+            raise DataError(f"{place}: rows {row:,} to {first - 1:,} are missing before {file.place}. Pack them again.")
         row += file.rows
     assert about is not None  # noqa: S101, files is never empty
     if row != about.images:

@@ -35,7 +35,7 @@ def open_parquet(place: str, what: str = "Reading Parquet", **options: Any) -> I
             raise
         except Exception as error:  # pyarrow raises many types on a damaged file, from OSError to UnicodeDecodeError
             raise DataError(
-                f"{place}: cannot be opened as a Parquet file ({first_line(error)}). It is not a Parquet file, or it is "
+                f"{place}: cannot be opened as a Parquet file ({first_line(error)}). It is not a Parquet file, or "
                 "damaged: make it again."
             ) from error
         yield file
@@ -60,6 +60,8 @@ def picture_column(place: str, schema: Any) -> str:
 def _holds_bytes(kind: Any) -> bool:
     from pyarrow import types
 
+    if types.is_dictionary(kind):
+        return _holds_bytes(kind.value_type)
     if types.is_struct(kind):
         return any(field.name == "bytes" and _holds_bytes(field.type) for field in kind)
     return bool(types.is_binary(kind) or types.is_large_binary(kind))
