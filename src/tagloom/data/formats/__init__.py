@@ -19,7 +19,7 @@ from tagloom.data.formats.jsonlines import JSON_LINES
 from tagloom.data.formats.nuswide import NUS_WIDE
 from tagloom.data.formats.nuswide_lists import NUS_WIDE_LISTS
 from tagloom.data.formats.openimages import OPEN_IMAGES
-from tagloom.data.formats.parquet import PACKED, PARQUET, read_parquet
+from tagloom.data.formats.parquet import PACKED, PARQUET, read_packed
 from tagloom.data.formats.photo_library import PHOTO_LIBRARY
 from tagloom.data.formats.voc import VOC
 from tagloom.data.formats.webdataset import WEBDATASET
@@ -98,7 +98,7 @@ def _at_address(address: str, classes: Sequence[str] | None, options: dict[str, 
     place, mark, split = address.partition("#")
     _check_options(address, PACKED, {**options, **({"split": split} if mark else {})})
     try:
-        return with_paths(read_parquet(place, classes, **options, **({"split": split} if mark else {})))
+        return with_paths(read_packed(place, classes, **options, **({"split": split} if mark else {})))
     except OSError as error:
         raise DataError(f"{address}: cannot be read ({first_line(error)}). Check the address.") from error
 

@@ -25,19 +25,29 @@ def is_parquet(path: Path) -> bool:
     return path.is_file() and is_parquet_name(path.name)
 
 
-def read_parquet(
+def read_parquet(path: Path, classes: Sequence[str] | None = None, **options: Unpack[SheetOptions]) -> LabelTable:
+    """Read a Parquet file, with the options of any sheet. Labels may also be lists of strings."""
+    return _read(str(path), [str(path)], classes, **options)
+
+
+def read_packed(
     path: str | Path, classes: Sequence[str] | None = None, *, split: str | None = None, **options: Unpack[SheetOptions]
 ) -> LabelTable:
-    """Read Parquet files, with the options of any sheet. Labels may also be lists of strings.
+    """Read the Parquet files of a folder, or at an address that fsspec knows, as one table.
 
     Args:
-        path: A file, a folder of files, or an address that fsspec knows.
+        path: The folder, or the address of a folder or a file.
         classes: The order of classes; by default that of the files, of `classes.txt` next to them, else sorted.
-        split: Which files of a folder: those whose names begin with it, as in `train-00000.parquet`.
+        split: Which files: those whose names begin with it, as in `train-00000.parquet`.
         **options: See `SheetOptions`.
     """
-    place = str(path)
-    files = [_open(file, options.get("image_column")) for file in find_shards(place, split)]
+    return _read(str(path), find_shards(str(path), split), classes, **options)
+
+
+def _read(
+    place: str, shards: Sequence[str], classes: Sequence[str] | None, **options: Unpack[SheetOptions]
+) -> LabelTable:
+    files = [_open(shard, options.get("image_column")) for shard in shards]
     first = files[0]
     if differing := next((file for file in files if file.schema != first.schema), None):
         raise DataError(f"{differing.place}: its columns differ from those of {first.place}. Pack both again together.")
@@ -83,7 +93,7 @@ PACKED = Format(
     "packed data",
     "a folder of .parquet shards, as tagloom pack writes them",
     holds_shards,
-    read_parquet,
-    (*SHEET_OPTIONS, "split"),
+    read_packed,
+    ("split", *SHEET_OPTIONS),
     suggested=False,
 )
