@@ -103,6 +103,18 @@ def test_other_programs_read_pictures_labels_and_unknown_pairs(photos, tmp_path)
     assert features["labels"] == {"feature": {"dtype": "string", "_type": "Value"}, "_type": "Sequence"}
 
 
+def test_unknown_pairs_survive_a_program_that_drops_what_it_does_not_know(photos, tmp_path):
+    pack(photos, tmp_path / "first")
+    read = parquet.read_table(tmp_path / "first" / "train-00000.parquet")
+    (tmp_path / "again").mkdir()
+    parquet.write_table(read.replace_schema_metadata(None), tmp_path / "again" / "train-00000.parquet")
+    table = load_table(tmp_path / "again").with_classes(photos.classes)
+    every = np.arange(len(photos))
+    assert table.images == photos.images
+    assert (table.targets(every) == photos.targets(every)).all()
+    assert (table.known(every) == photos.known(every)).all()
+
+
 def test_shards_packed_again_are_the_same_table(photos, tmp_path, small_groups):
     pack(photos, tmp_path / "first", shard_bytes=3000)
     pack(load_table(tmp_path / "first"), tmp_path / "again")

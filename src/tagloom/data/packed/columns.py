@@ -138,6 +138,8 @@ class PairColumn:
         values, lengths = cells.flatten(), cells.value_lengths().fill_null(0)
         if values.null_count:
             raise DataError(f"{where}: a label is null. Leave it out.")
+        if not hasattr(values, "dictionary"):  # some writers name the inside of a list otherwise
+            values = values.dictionary_encode()
         names = values.dictionary.to_pylist()
         numbers = values.indices.to_numpy(zero_copy_only=False)
         used = np.unique(numbers)

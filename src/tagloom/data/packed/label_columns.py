@@ -1,6 +1,7 @@
 """Reading the labels of packed data: names and labels only, no pictures."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,8 +19,8 @@ from tagloom.data.packed.parquet_file import open_parquet
 from tagloom.data.packed.places import is_parquet_name
 from tagloom.data.packed.shards import Shard
 from tagloom.data.parsing.image_paths import checked_path
-from tagloom.data.table import LabelTable
-from tagloom.errors import DataError
+from tagloom.data.table import LabelTable, Unlisted
+from tagloom.errors import DataError, TagloomError
 from tagloom.wording import first_line
 
 _BATCH = 4096
@@ -42,14 +43,17 @@ class LabelFile(NamedTuple):
 
 
 def read_label_columns(place: str, files: Sequence[LabelFile], store: ImageStore) -> LabelTable | None:
-    """Read the table that `tagloom pack` wrote; None if somebody else wrote these files.
+    """Read the table that `tagloom pack` wrote; None if these files have other columns, or only labels.
+
+    A program that writes shards anew may leave out what they say of the order of classes and of the tree. Unknown pairs
+    are in columns, and still count then.
 
     Args:
         place: What the user named, for messages.
         files: The files, in order.
         store: Holds their pictures.
     """
-    about = _whole_about(place, files)
+    about = _whole_about(place, files) or _about_columns(files)
     if about is None:
         return None
     positive = PairColumn(about.classes)
@@ -59,23 +63,15 @@ def read_label_columns(place: str, files: Sequence[LabelFile], store: ImageStore
     columns = [f"{IMAGE}.path", LABELS, *([about.exception_column] if exceptions and about.exception_column else [])]
     for file in files:
         _check_columns(file, columns[1:])
-        try:
-            with open_parquet(file.place, read_dictionary=[f"{name}.list.element" for name in columns[1:]]) as opened:
-                check_label_bytes(file.place, opened, columns)
-                for batch in _batches(opened, columns):
-                    where = f"{file.place}, after row {len(images)}"
-                    for path in batch.column(IMAGE).field("path").to_pylist():
-                        name = "" if not path else checked_path(path, where)
-                        images.append(distinct_name(name, len(images), store, taken))
-                    positive.add(batch.column(LABELS), where)
-                    if exceptions is not None:
-                        exceptions.add(batch.column(columns[-1]), where)
-        except DataError:
-            raise
-        except Exception as error:
-            raise DataError(
-                f"{file.place}, after row {len(images)}: cannot be read ({first_line(error)}). Pack it again."
-            ) from error
+        with _opened(file, columns) as opened:
+            for batch in _batches(opened, columns):
+                where = f"{file.place}, after row {len(images)}"
+                for path in batch.column(IMAGE).field("path").to_pylist():
+                    name = "" if not path else checked_path(path, where)
+                    images.append(distinct_name(name, len(images), store, taken))
+                positive.add(batch.column(LABELS), where)
+                if exceptions is not None:
+                    exceptions.add(batch.column(columns[-1]), where)
     LabelTree(about.classes, about.parents)  # refuses what is no tree
     return LabelTable(
         Path(place),
@@ -90,6 +86,20 @@ def read_label_columns(place: str, files: Sequence[LabelFile], store: ImageStore
         negatives_stated=about.negatives_stated,
         parents=about.parents,
     )
+
+
+@contextmanager
+def _opened(file: LabelFile, columns: Sequence[str]) -> Iterator[Any]:
+    """Open a file to read columns of names. Whatever goes wrong while it is open becomes one of our errors."""
+    lists = [f"{name}.list.element" for name in columns if "." not in name]
+    try:
+        with open_parquet(file.place, read_dictionary=lists) as opened:
+            check_label_bytes(file.place, opened, columns)
+            yield opened
+    except TagloomError:
+        raise
+    except Exception as error:  # pyarrow raises many types on a damaged file
+        raise DataError(f"{file.place}: its labels cannot be read ({first_line(error)}). Pack it again.") from error
 
 
 def _batches(file: Any, columns: Sequence[str]) -> Iterator[Any]:
@@ -122,14 +132,39 @@ def _whole_about(place: str, files: Sequence[LabelFile]) -> PackedAbout | None:
     return about
 
 
+def _about_columns(files: Sequence[LabelFile]) -> PackedAbout | None:
+    """Tell from the columns what they mean: nothing if there is no column `unknown` or `negative` next to `labels`."""
+    fields = {field.name: field.type for field in files[0].schema}
+    beside: dict[Unlisted, str] = {"negative": "unknown", "unknown": "negative"}
+    found: list[Unlisted] = [unlisted for unlisted, name in beside.items() if _lists_names(fields.get(name))]
+    if len(found) != 1 or not _lists_names(fields.get(LABELS)):
+        return None
+    columns = [LABELS, beside[found[0]]]
+    names: set[str] = set()
+    for file in files:
+        with _opened(file, columns) as opened:
+            for batch in _batches(opened, columns):
+                for name in columns:
+                    names.update(batch.column(name).flatten().unique().to_pylist())
+    classes = tuple(sorted(name for name in names if name is not None))
+    return PackedAbout(classes, sum(file.rows for file in files), "", unlisted=found[0], has_exceptions=True)
+
+
+def _lists_names(kind: Any) -> bool:
+    """Whether an Arrow type is a list of strings."""
+    from pyarrow import types
+
+    if kind is None or not (types.is_list(kind) or types.is_large_list(kind)):
+        return False
+    inner = kind.value_type
+    return bool(types.is_string(inner) or types.is_large_string(inner))
+
+
 def _check_columns(file: LabelFile, names: Sequence[str]) -> None:
     from pyarrow import types
 
     fields = {field.name: field.type for field in file.schema}
     image = fields.get(IMAGE)
     good = image is not None and types.is_struct(image) and any(field.name == "path" for field in image)
-    for name in names:
-        kind = fields.get(name)
-        good = good and kind is not None and types.is_list(kind) and types.is_string(kind.value_type)
-    if not good:
+    if not good or not all(_lists_names(fields.get(name)) for name in names):
         raise DataError(f"{file.place}: lacks one of the columns image, {', '.join(names)}. Pack it again.")
