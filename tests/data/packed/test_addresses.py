@@ -33,6 +33,16 @@ def test_an_address_is_a_table_like_the_folder(photos, memory, tmp_path):
     assert len(load_table(f"file://{tmp_path}/shards#train")) == len(photos)
 
 
+def test_a_run_keeps_the_address_of_its_data_as_it_is(memory):
+    from tagloom.data.formats import is_there
+    from tagloom.recipe import recipe_from_dict
+    from tagloom.training.plan import RunPlan
+
+    assert RunPlan(f"{memory}#train", None, recipe_from_dict({})).placed().data == "memory://bucket/shards#train"
+    assert is_there(memory)
+    assert not is_there("nowhere/shards#train")
+
+
 def test_a_connection_that_is_lost_is_tried_again(photos, memory, monkeypatch):
     table = load_table(memory)
     monkeypatch.setattr(shards, "_WAIT_SECONDS", 0)

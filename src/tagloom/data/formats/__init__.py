@@ -22,7 +22,7 @@ from tagloom.data.formats.openimages import OPEN_IMAGES
 from tagloom.data.formats.parquet import PACKED, PARQUET, read_packed
 from tagloom.data.formats.photo_library import PHOTO_LIBRARY
 from tagloom.data.formats.voc import VOC
-from tagloom.data.formats.webdataset import WEBDATASET
+from tagloom.data.formats.webdataset import WEBDATASET, is_webdataset
 from tagloom.data.packed.places import is_address
 from tagloom.data.parsing.class_tree import find_class_tree
 from tagloom.data.table import LabelTable, not_a_class
@@ -91,6 +91,13 @@ def load_table(path: str | os.PathLike[str], *, classes: Sequence[str] | None = 
         raise DataError(
             f"{given}: cannot be read ({first_line(error)}). Check the path and its permissions."
         ) from error
+
+
+def is_there(path: str) -> bool:
+    """Whether `load_table` would find something at a path; an address is not asked."""
+    place = Path(path)
+    before = path.rpartition("#")[0]
+    return is_address(path) or place.exists() or is_webdataset(place) or bool(before and Path(before).exists())
 
 
 def _at_address(address: str, classes: Sequence[str] | None, options: dict[str, Any]) -> LabelTable:

@@ -31,6 +31,11 @@ def is_address(place: str) -> bool:
     return _ADDRESS.match(place) is not None
 
 
+def absolute_place(place: str) -> str:
+    """Give a place so that it means the same from any working directory: an address as it is, or an absolute path."""
+    return place if is_address(place) else str(Path(place).resolve())
+
+
 def is_parquet_name(name: str) -> bool:
     """Whether a file is a Parquet file, by its name."""
     return name.lower().endswith(PARQUET_SUFFIXES) and not name.startswith(".")
