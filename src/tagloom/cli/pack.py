@@ -39,7 +39,7 @@ def pack(
 
     A few large files are quicker to copy and to read than a million small ones. Labels, unknown pairs and the label
     tree go in as well, so that every verb takes the folder like any other table: check, partition, train, predict,
-    evaluate. So it does an address that fsspec knows, such as https://… or s3://bucket/shards.
+    evaluate. They also take an address that fsspec knows, such as https://… or s3://bucket/shards (extra remote).
 
     Stop it at any time; the same command goes on where it stopped.
     """
