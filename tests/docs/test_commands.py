@@ -17,7 +17,8 @@ import yaml
 from documents import PAGES, ROOT, Block, arguments, blocks, inline_code, page_name, shell_lines
 
 ONLY_PARSED = {
-    r"coco/|coco-mini/|coco-full/|coco-shards|VOCdevkit|NUS-WIDE|nus/|open-images/|imagenet/": "the data set is not part of the repository",
+    r"coco-full/|coco-shards": "the data set is not part of the repository",
+    r"coco/|coco-mini/|VOCdevkit|NUS-WIDE|nus/|open-images/|imagenet/": "the data set is not part of the repository",
     r"https://|s3://|runs/remote": "the address is an example; tests/data/packed reads from servers on this machine",
     r"webdataset": "wants tars; tests/data/packed/test_webdataset.py makes some",
     r"--engine ray": "wants a Ray cluster; tests/training/distill runs Ray on this machine",
