@@ -116,5 +116,5 @@ def _draw_sheet(tagger: "tagloom.Tagger", tested: "Evaluation", data: Path, shee
     images = []
     for row, scores in zip(tested.rows[:SHOWN_IMAGES].tolist(), tested.scores[:SHOWN_IMAGES], strict=True):
         truth = [table.classes[column] for column in table.targets([row])[0].nonzero()[0]]
-        images.append((table.path(row), [(tag.label, tag.score) for tag in tagger.tags(scores)], truth))
+        images.append((table.image(row), [(tag.label, tag.score) for tag in tagger.tags(scores)], truth))
     contact_sheet(images, sheet)

@@ -17,7 +17,10 @@ import yaml
 from documents import PAGES, ROOT, Block, arguments, blocks, inline_code, page_name, shell_lines
 
 ONLY_PARSED = {
+    r"coco-full/|coco-shards": "the data set is not part of the repository",
     r"coco/|coco-mini/|VOCdevkit|NUS-WIDE|nus/|open-images/|imagenet/": "the data set is not part of the repository",
+    r"https://|s3://|runs/remote": "the address is an example; tests/data/packed reads from servers on this machine",
+    r"webdataset": "wants tars; tests/data/packed/test_webdataset.py makes some",
     r"--engine ray": "wants a Ray cluster; tests/training/distill runs Ray on this machine",
     r"--processes": "starts processes; tests/training/ranks trains, kills and tags in several",
     r"tagloom serve": "runs until it is stopped; tests/serve starts real servers, and types the page's curl commands",

@@ -393,7 +393,7 @@ def test_images_that_vanish_during_training_are_skipped_and_named(photos, tmp_pa
     real = PictureBatches.epoch
 
     def vanishing(self, epoch, start=0):
-        self.paths[0].unlink(missing_ok=True)
+        self.table.path(0).unlink(missing_ok=True)
         return real(self, epoch, start)
 
     monkeypatch.setattr(PictureBatches, "epoch", vanishing)

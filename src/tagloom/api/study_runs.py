@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tagloom.api.planning import EVERY_KIND, plan_teachers
+from tagloom.data.packed.places import absolute_place
 from tagloom.errors import RecipeError, TagloomError, unknown_name
 from tagloom.recipe import Distillation, Recipe, change_settings, load_recipe, read_settings
 from tagloom.recipe.distillation import TEACHER_KINDS, default_distillation
@@ -142,7 +143,7 @@ def _as_begun(plan: "RunPlan", folder: Path) -> "RunPlan":
 
 
 def _placed(path: str | None) -> str | None:
-    return None if path is None else str(Path(path).resolve())
+    return None if path is None else absolute_place(path)
 
 
 def _copy_teachers(run: PlannedRun) -> None:

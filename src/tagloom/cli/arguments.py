@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from tagloom.predict.tagger import Tagger
     from tagloom.scoring.promise import HeldOutCounts
 
-Data = Annotated[str, typer.Argument(help="A label table: .csv, .parquet, .jsonl, COCO .json, VOC or class folders.")]
+Data = Annotated[
+    str,
+    typer.Argument(
+        help="A label table: .csv, .parquet, .jsonl, COCO .json, VOC, class folders, or packed data: a folder of "
+        "shards, or an address such as s3://bucket/shards."
+    ),
+]
 Run = Annotated[str, typer.Argument(help="A tagger folder (the --out of a training), or hf-hub:owner/name.")]
 DataOptions = Annotated[
     list[str] | None,

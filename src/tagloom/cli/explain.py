@@ -15,6 +15,7 @@ from tagloom.wording import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tagloom.data.packed.images import ImageFile
     from tagloom.predict.explanation import Explanation
     from tagloom.predict.tagger import Tagger
     from tagloom.report.heat_sheet import Tile
@@ -85,11 +86,12 @@ def explain(
         raise TagloomError(
             "--plot, --json, --limit, --layer and --data-option belong to --experts. Heat maps are drawn with --out."
         )
-    from tagloom.predict.files import split_arguments
+    from tagloom.predict.files import on_this_disk, split_arguments
     from tagloom.predict.tagger import find_folder, load
     from tagloom.report.heat_sheet import check_sheet_name, draw_tiles, grid_of
 
-    run, images = split_arguments(arguments)
+    run, places = split_arguments(arguments)
+    images = on_this_disk(places)
     if len(images) != 1 or images[0].is_dir():
         raise TagloomError("name one image: tagloom explain [RUN] photo.jpg --label dog")
     chosen = _stage_numbers(stages)
@@ -203,13 +205,13 @@ def _explain_experts(
         print_line(console, f"Drawn in {draw_experts(load, plot, layer=layer)}")
 
 
-def _list_images(data: str, options: list[str] | None) -> list[Path]:
+def _list_images(data: str, options: list[str] | None) -> "list[ImageFile]":
     """List the images of a table or a folder, or the one image that is named."""
     from tagloom.data.images import IMAGE_SUFFIXES
     from tagloom.predict.files import collect_images
 
     path = Path(data)
     if path.is_dir() or path.suffix.lower() in IMAGE_SUFFIXES:
-        return collect_images([path])
+        return list(collect_images([path]))
     table = read_table(data, options)
-    return [table.path(row) for row in range(len(table))]
+    return [table.image(row) for row in range(len(table))]

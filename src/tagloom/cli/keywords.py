@@ -64,12 +64,12 @@ def write(
 
     Stop at any time with Ctrl-C, and continue with --resume. Exits with 1 if no photo could be tagged.
     """
-    from tagloom.predict.files import split_arguments
+    from tagloom.predict.files import on_this_disk, split_arguments
     from tagloom.predict.keywords import Photos, write_keywords
     from tagloom.predict.tagger import load
 
     run, given = split_arguments(places)
-    photos = Photos(given)
+    photos = Photos(on_this_disk(given))
     place = _place(embed, dry_run)
     tagger = load(run, device=device)
     if run is None:

@@ -77,7 +77,7 @@ def review(
         from tagloom.serve.reviewing import create_review_app
         from tagloom.serve.run import listen, make_server, open_page, page_address
     from tagloom.cache_folder import default_cache_folder
-    from tagloom.predict.files import split_arguments
+    from tagloom.predict.files import on_this_disk, split_arguments
     from tagloom.predict.tagger import load
     from tagloom.review.opening import open_session
     from tagloom.training.lock import locked
@@ -93,7 +93,7 @@ def review(
         with show_progress(console, "scoring photos") as progress:
             session, errors = open_session(
                 tagger,
-                given,
+                on_this_disk(given),
                 out,
                 options=read_pairs(data_option),
                 doubts=doubts,

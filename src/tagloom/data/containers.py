@@ -12,18 +12,19 @@ import os
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from tagloom.data.images import MAX_FILE_BYTES, has_image_suffix
+from tagloom.data.packed.parquet_file import open_parquet, picture_column
+from tagloom.data.packed.places import PARQUET_SUFFIXES, Place
 from tagloom.data.reading import Encoded
 from tagloom.data.regular_file import open_regular
-from tagloom.errors import DataError, ImageError, MissingExtraError
-from tagloom.wording import first_line, listed, shown
+from tagloom.errors import DataError, ImageError
+from tagloom.wording import first_line, shown
 
 TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2")
-PARQUET_SUFFIXES = (".parquet", ".pq")
 MOST_GROWTH = 50
 """How many times its size a compressed archive may grow. Images hardly shrink; an archive made to fill memory or to
 keep a core busy for days grows a thousand times."""
@@ -44,28 +45,28 @@ class Member(NamedTuple):
     read: Callable[[], Encoded | ImageError]
 
 
-def is_container(path: Path) -> bool:
+def is_container(path: Place) -> bool:
     """Whether a file holds images, by its name.
 
     >>> is_container(Path("a.zip")), is_container(Path("b.TAR.GZ")), is_container(Path("c.jpg"))
     (True, True, False)
     """
-    return path.name.lower().endswith((".zip", *TAR_SUFFIXES, *PARQUET_SUFFIXES))
+    return str(path).lower().endswith((".zip", *TAR_SUFFIXES, *PARQUET_SUFFIXES))
 
 
-def members_of(path: Path) -> Iterator[Member]:
+def members_of(path: Place) -> Iterator[Member]:
     """Give the images of an archive or a Parquet file in their order, recognised by suffix in an archive.
 
     Raises:
         DataError: If the file cannot be opened, or holds no image.
     """
-    name = path.name.lower()
-    if name.endswith(".zip"):
-        members = _zip_members(path)
-    elif name.endswith(TAR_SUFFIXES):
-        members = _tar_members(path)
-    else:
+    name = str(path).lower()
+    if name.endswith(PARQUET_SUFFIXES):
         members = _parquet_members(path)
+    elif isinstance(path, str):
+        raise DataError(f"{path}: at an address, only packed data can be read: .parquet files. Fetch the file first.")
+    else:
+        members = _zip_members(path) if name.endswith(".zip") else _tar_members(path)
     first = next(members, None)
     if first is None:
         raise DataError(f"{path}: holds no image. Its members are recognised by their suffix, such as .jpg.")
@@ -73,10 +74,10 @@ def members_of(path: Path) -> Iterator[Member]:
     yield from members
 
 
-def count_members(path: Path) -> int:
+def count_members(path: Place) -> int:
     """Count what `members_of` gives; of a Parquet file from its footer, so that its pictures are read only once."""
-    if path.suffix.lower() in PARQUET_SUFFIXES:
-        with _open_parquet(path) as file:
+    if str(path).lower().endswith(PARQUET_SUFFIXES):
+        with _open_pictures(path) as file:
             return int(file.metadata.num_rows)
     return sum(1 for _ in members_of(path))
 
@@ -184,9 +185,9 @@ class _Limited(io.RawIOBase):
         return self._last.count(0) != tarfile.BLOCKSIZE
 
 
-def _parquet_members(path: Path) -> Iterator[Member]:
-    with _open_parquet(path) as file:
-        column = _picture_column(path, file.schema_arrow)
+def _parquet_members(path: Place) -> Iterator[Member]:
+    with _open_pictures(path) as file:
+        column = picture_column(str(path), file.schema_arrow)
         row = 0
         batches = file.iter_batches(1, columns=[column])  # more at once could be any amount of memory
         while True:
@@ -205,40 +206,11 @@ def _parquet_members(path: Path) -> Iterator[Member]:
             row += 1
 
 
-@contextmanager
-def _open_parquet(path: Path) -> Iterator[Any]:
-    try:
-        from pyarrow.parquet import ParquetFile
-    except ImportError as error:
-        raise MissingExtraError("Reading pictures from Parquet", "parquet") from error
-    with ExitStack() as stack:
-        try:
-            stream = stack.enter_context(open_regular(path))
-            file = stack.enter_context(ParquetFile(stream, buffer_size=2**20))
-        except Exception as error:  # pyarrow raises many types on a damaged file
-            raise _cannot_open(path, "a Parquet file", error) from error
-        yield file
+def _open_pictures(path: Place) -> AbstractContextManager[Any]:
+    return open_parquet(str(path), "Reading pictures from Parquet", buffer_size=2**20)
 
 
-def _picture_column(path: Path, schema: Any) -> str:
-    """Find the column with pictures: `image`, or the only one that holds bytes or a struct with bytes."""
-    from pyarrow import types
-
-    def holds_bytes(kind: Any) -> bool:
-        if types.is_struct(kind):
-            return any(field.name == "bytes" and holds_bytes(field.type) for field in kind)
-        return bool(types.is_binary(kind) or types.is_large_binary(kind))
-
-    found = [field.name for field in schema if holds_bytes(field.type)]
-    if "image" in found or len(found) == 1:
-        return "image" if "image" in found else found[0]
-    raise DataError(
-        f"{path}: has {len(found)} columns with pictures' bytes ({listed(map(shown, found)) or 'none'}). It needs one, "
-        "or one with the name image: bytes, or a struct of bytes and path."
-    )
-
-
-def _member(path: Path, inner: str, refusal: str | None, read: Callable[[], bytes]) -> Member:
+def _member(path: Place, inner: str, refusal: str | None, read: Callable[[], bytes]) -> Member:
     inner = inner[:MAX_NAME]
     name = f"{path}/{inner}"
 
@@ -256,7 +228,7 @@ def _member(path: Path, inner: str, refusal: str | None, read: Callable[[], byte
     return Member(inner, read_safely)
 
 
-def _damaged(path: Path, last: str, error: Exception) -> Member:
+def _damaged(path: Place, last: str, error: Exception) -> Member:
     """Stand for all that follows in a file whose rest cannot be read."""
     where = f" after {shown(last)}" if last else ""
     finding = f"is damaged{where}, so what follows there was not read ({first_line(error)}). Make the file again."

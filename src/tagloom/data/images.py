@@ -28,6 +28,7 @@ from PIL import (  # noqa: F401  isort: skip
     WebPImagePlugin,
 )
 
+from tagloom.data.packed.images import PackedImage
 from tagloom.data.regular_file import NotRegularError, open_regular, read_regular
 from tagloom.errors import DataError, ImageError
 from tagloom.wording import first_line
@@ -64,7 +65,7 @@ _SIDEWAYS = {5, 6, 7, 8}
 
 
 def open_image(
-    source: str | os.PathLike[str] | bytes | BinaryIO | Image.Image,
+    source: str | os.PathLike[str] | PackedImage | bytes | BinaryIO | Image.Image,
     *,
     max_pixels: int = MAX_PIXELS,
     at_least: tuple[int, int] | None = None,
@@ -74,7 +75,7 @@ def open_image(
     An animation gives its first frame. Greyscale deeper than 8 bits is scaled, not clipped.
 
     Args:
-        source: A path, the bytes of a file, a binary stream, or an image already opened by Pillow.
+        source: A path, a packed image, the bytes of a file, a binary stream, or an image already opened by Pillow.
         max_pixels: The most pixels that the header may give.
         at_least: A width and height that are enough. A JPEG is then decoded at a half, a quarter or an eighth of its
             size if that is no smaller, which is several times faster for large photos.
@@ -174,12 +175,23 @@ def has_image_suffix(name: str) -> bool:
     return f".{last.rpartition('.')[2].lower()}" in IMAGE_SUFFIXES and not last.startswith(".")
 
 
-def content_hash(path: str | os.PathLike[str]) -> str:
-    """Hash the bytes of an image file with BLAKE2b, as 32 hexadecimal digits.
+def read_image(source: str | os.PathLike[str] | PackedImage) -> bytes:
+    """Read the bytes of an image, whether it is a file or packed.
+
+    Raises:
+        ImageError: If it cannot be read, is empty, is not a regular file, or is larger than `open_image` reads.
+    """
+    return _read(source)[1]
+
+
+def content_hash(path: str | os.PathLike[str] | PackedImage) -> str:
+    """Hash the bytes of an image with BLAKE2b, as 32 hexadecimal digits.
 
     Raises:
         ImageError: If the file cannot be read, is not a regular file, or is larger than `open_image` reads.
     """
+    if isinstance(path, PackedImage):
+        return hashlib.blake2b(path.read(), digest_size=16).hexdigest()
     digest = hashlib.blake2b(digest_size=16)
     read = 0
     try:
@@ -200,10 +212,12 @@ def _image_name(image: Image.Image) -> str:
     return str(getattr(image, "filename", "") or "<image>")
 
 
-def _read(source: str | os.PathLike[str] | bytes | BinaryIO) -> tuple[str, bytes]:
+def _read(source: str | os.PathLike[str] | PackedImage | bytes | BinaryIO) -> tuple[str, bytes]:
     """Read a whole source, at most one byte beyond the cap. Return its name for messages, and its bytes."""
     if isinstance(source, bytes):
         name, data = "<bytes>", source
+    elif isinstance(source, PackedImage):
+        name, data = str(source), source.read()
     elif isinstance(source, str | os.PathLike):
         name = os.fspath(source)
         try:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tagloom.data.images import open_image
+from tagloom.data.packed.images import PackedImage
 from tagloom.data.transforms import augment, decode_size, prepare
 from tagloom.errors import DataError, ImageError
 from tagloom.recipe.pictures import Augment, Preprocess
@@ -27,7 +28,7 @@ class Encoded(NamedTuple):
     data: bytes
 
 
-Source = str | os.PathLike[str] | bytes | Encoded | Image.Image | NDArray[np.uint8]
+Source = str | os.PathLike[str] | PackedImage | bytes | Encoded | Image.Image | NDArray[np.uint8]
 Pictures = NDArray[np.uint8]
 Stop = Callable[[Collection[int]], None]
 """Called with the identities of threads whose work is no longer wanted."""
@@ -139,7 +140,7 @@ def read_pictures(
     """Decode and resize pictures in the order given, a batch at a time and a few batches ahead.
 
     Args:
-        sources: Paths, encoded bytes, PIL images or uint8 arrays (H, W, 3); may be a generator.
+        sources: Paths, packed images, encoded bytes, PIL images or uint8 arrays (H, W, 3); may be a generator.
         preprocess: Size and fit.
         batch_size: Pictures per batch, unreadable ones included; fewer if they are large (`MAX_BATCH_PIXELS`).
         threads: Number of decoding threads; each reads a batch. Pillow releases the interpreter lock, so threads do
@@ -252,7 +253,7 @@ def check_broken(
     )
 
 
-def to_image(source: Source) -> str | os.PathLike[str] | bytes | Image.Image:
+def to_image(source: Source) -> str | os.PathLike[str] | PackedImage | bytes | Image.Image:
     """Turn an array of pixels into an image, and take the bytes out of their envelope."""
     if isinstance(source, Encoded):
         return source.data

@@ -16,6 +16,7 @@ from scipy.sparse import csr_array, hstack
 
 from tagloom.data.label_tree import LabelTree
 from tagloom.data.options import check_option
+from tagloom.data.packed.images import ImageFile, PackedImages
 from tagloom.errors import DataError
 from tagloom.wording import listed, shown
 
@@ -67,6 +68,8 @@ class LabelTable:
     """The parent of each class that has one, in a label tree; see `LabelTree`."""
     understood: tuple[str, ...] = ()
     """What the reader understood the source to mean, and why, where that was not plain. An audit shows it."""
+    packed: "PackedImages | None" = None
+    """Where the images are that are no files of their own; `images` are only their names then."""
 
     def __post_init__(self) -> None:
         if not all(self.classes):
@@ -96,8 +99,14 @@ class LabelTable:
         """The label tree of the classes; false if no class has a parent."""
         return LabelTree(self.classes, self.parents)
 
+    def image(self, row: int) -> ImageFile:
+        """Return one image, to be opened."""
+        return self.path(row) if self.packed is None else self.packed.image(row, self.images[row])
+
     def path(self, row: int) -> Path:
-        """Return the file of one image."""
+        """Return the file of one image. Use `image` to look at it: packed images have no files."""
+        if self.packed is not None:
+            raise DataError(f"{self._name}: its images are packed, and this needs a file per image. Unpack them.")
         return self.root / self.images[row]
 
     def targets(self, rows: Rows) -> NDArray[np.uint8]:
@@ -122,7 +131,12 @@ class LabelTable:
             images=[self.images[row] for row in index.tolist()],
             positive=self.positive[index],
             exceptions=None if self.exceptions is None else self.exceptions[index],
+            packed=None if self.packed is None else self.packed.select(index),
         )
+
+    def shuffled(self, seed: int) -> "LabelTable":
+        """Return the table with its rows in another order, the same one for the same seed."""
+        return self.select(np.random.default_rng(seed).permutation(len(self)))
 
     def split(self, fraction: float, seed: int) -> tuple["LabelTable", "LabelTable"]:
         """Split the images in two at random, the same way for the same seed.

@@ -169,7 +169,7 @@ def _run(
     """Give the rows of a table that could be read, their logits (n, N), and the errors of the others."""
     logits = np.zeros((len(table), len(tagger.classes)), np.float32)
     broken: list[tuple[int, ImageError]] = []
-    for row, result in tagger.stream_logits(table.path(row) for row in range(len(table))):
+    for row, result in tagger.stream_logits(table.image(row) for row in range(len(table))):
         if isinstance(result, ImageError):
             broken.append((row, result))
         else:

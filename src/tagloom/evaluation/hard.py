@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tagloom.data.packed.images import ImageFile
 from tagloom.data.table import LabelTable
 from tagloom.errors import ImageError
 from tagloom.evaluation.evaluate import evaluate, table_for
@@ -47,7 +47,7 @@ class HardReport:
         by_alpha: Whether classes are ordered by their mean α, largest first.
     """
 
-    paths: list[Path]
+    paths: list[ImageFile]
     truth: list[list[str]]
     tags: list[list[Tag]]
     instances: list[HardInstance]
@@ -122,7 +122,7 @@ def find_hard(
     targets = table.targets(rows)
     instances = hard_instances(result.scores, targets, tagger.classes, count)
     return HardReport(
-        paths=[table.path(row) for row in range(len(table))],
+        paths=[table.image(row) for row in range(len(table))],
         truth=[[tagger.classes[column] for column in np.flatnonzero(row)] for row in targets],
         tags=[tagger.tags(result.scores[entry.row]) for entry in instances],
         instances=instances,

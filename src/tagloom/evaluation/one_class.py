@@ -1,11 +1,11 @@
 """The images of one class, from the one that the tagger scores highest to the lowest (layover, Figure 4)."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tagloom.data.packed.images import ImageFile
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError, ImageError, unknown_name
 from tagloom.evaluation.evaluate import evaluate
@@ -23,7 +23,7 @@ class RankedImage(NamedTuple):
         truth: The image's true labels with their scores, the class first.
     """
 
-    path: Path
+    path: ImageFile
     score: float
     tags: list[Tag]
     truth: dict[str, float]
@@ -92,7 +92,7 @@ def rank_class(
     def ranked(row: int) -> RankedImage:
         true = sorted(np.flatnonzero(targets[row]).tolist(), key=lambda other: other != column)
         truth = {tagger.classes[other]: float(scores[row, other]) for other in true}
-        return RankedImage(chosen.path(row), float(scores[row, column]), tagger.tags(scores[row]), truth)
+        return RankedImage(chosen.image(row), float(scores[row, column]), tagger.tags(scores[row]), truth)
 
     return ClassRanking(
         label=label,

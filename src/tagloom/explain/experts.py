@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tagloom.data.packed.images import ImageFile
 from tagloom.errors import ImageError, TaggerError
 from tagloom.explain.pictures import summaries
 from tagloom.progress import Progress, no_progress
@@ -55,7 +56,7 @@ class ExpertLoad:
 
 def expert_load(
     folder: Path,
-    pictures: Sequence[Path],
+    pictures: Sequence[ImageFile],
     *,
     device: str = "auto",
     progress: Progress = no_progress,

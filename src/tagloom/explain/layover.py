@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tagloom.data.packed.images import ImageFile
 from tagloom.errors import ImageError
 from tagloom.explain.pictures import summaries
 from tagloom.progress import Progress, no_progress
@@ -14,7 +15,7 @@ from tagloom.tagger.spec import read_spec
 
 def mixing_amounts(
     folder: Path,
-    pictures: Sequence[Path],
+    pictures: Sequence[ImageFile],
     *,
     device: str = "auto",
     progress: Progress = no_progress,

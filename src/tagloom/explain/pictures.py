@@ -1,10 +1,10 @@
 """Running a tagger's network on images, to look inside its head."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tagloom.cores import usable_cores
+from tagloom.data.packed.images import ImageFile
 from tagloom.data.reading import read_pictures
 from tagloom.errors import DataError, ImageError
 from tagloom.progress import Progress, no_progress
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def summaries(
     network: "TaggerNetwork",
     spec: TaggerSpec,
-    pictures: Sequence[Path],
+    pictures: Sequence[ImageFile],
     device: "torch.device",
     broken: list[ImageError],
     progress: Progress = no_progress,

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagloom.data.images import IMAGE_SUFFIXES
+from tagloom.data.packed.places import Place, is_address
 from tagloom.data.reading import Source
 from tagloom.errors import DataError, ImageError
 from tagloom.files import is_file, is_folder
@@ -28,7 +29,7 @@ from tagloom.tagger.spec import RUN_FILE, SPEC_FILE
 KEPT = "What is done is kept: make room, and continue with the same command and --resume."
 
 
-def split_arguments(arguments: Sequence[str]) -> tuple[str | None, list[Path]]:
+def split_arguments(arguments: Sequence[str]) -> tuple[str | None, list[Place]]:
     """Split the arguments of `predict` into the tagger, None if there is none, and the places of the images.
 
     Only the first argument can be a tagger: "hf-hub:owner/name", a folder with a tagger.json or a run that was
@@ -42,22 +43,34 @@ def split_arguments(arguments: Sequence[str]) -> tuple[str | None, list[Path]]:
     if _is_tagger(first):
         if not rest:
             raise DataError(f"{first}: is a tagger; name the images to tag after it: tagloom predict {first} a.jpg")
-        return first, [Path(argument) for argument in rest]
+        return first, _places(rest)
     if (
-        is_file(Path(first))
+        is_address(first)
+        or is_file(Path(first))
         or is_folder(Path(first))
         or is_pattern(Path(first))
         or Path(first).suffix.lower() in IMAGE_SUFFIXES
     ):
-        return None, [Path(argument) for argument in arguments]
+        return None, _places(arguments)
     if not rest:
         raise DataError(f"{first}: no such image, folder of images, or tagger folder.")
-    return first, [Path(argument) for argument in rest]
+    return first, _places(rest)
+
+
+def on_this_disk(places: Sequence[Place]) -> list[Path]:
+    """Give places as paths, for work that needs files."""
+    if address := next((place for place in places if isinstance(place, str)), None):
+        raise DataError(f"{address}: is an address, and this needs files on this disk.")
+    return [Path(place) for place in places]
+
+
+def _places(arguments: Sequence[str]) -> list[Place]:
+    return [argument if is_address(argument) else Path(argument) for argument in arguments]
 
 
 def collect_images(paths: Sequence[Path]) -> list[Path]:
     """List image files, and the images in folders and their subfolders, for work that needs files."""
-    return [image.place for image in find_inputs(paths) if not image.inside]
+    return [Path(image.place) for image in find_inputs(paths) if not image.inside]
 
 
 def read_labels(given: str) -> list[str]:
@@ -114,7 +127,7 @@ class Job:
     """
 
     tagger: Tagger
-    places: Sequence[Path]
+    places: Sequence[Place]
     out: Path | None = None
     scores: Path | None = None
     rule: TagRule | None = None
@@ -262,7 +275,7 @@ class Naming:
 
     def name(self, image: Found) -> str:
         """Give the name of an image as the file of tags writes it; inside another file, that file comes first."""
-        place = self.path(image.place)
+        place = image.place if isinstance(image.place, str) else self.path(image.place)
         return f"{place}/{image.inside}" if image.inside else place
 
     def path(self, path: Path) -> str:
@@ -295,7 +308,7 @@ class Renaming:
 
     def __call__(self, name: str) -> str:
         """Give the new name."""
-        return name if self._naming is None else self._naming.path(self._source / name)
+        return name if self._naming is None or is_address(name) else self._naming.path(self._source / name)
 
 
 def _is_tagger(argument: str) -> bool:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tagloom.data.containers import count_members, is_container, members_of
 from tagloom.data.images import walk_images
+from tagloom.data.packed.places import Place, is_parquet_name, shards_in
 from tagloom.data.reading import Source
 from tagloom.data.regular_file import open_regular_text
 from tagloom.errors import DataError, ImageError
@@ -27,12 +28,12 @@ class Found(NamedTuple):
     """An image to tag.
 
     Attributes:
-        place: The image file, or the file that holds the image.
+        place: The image file, or the file that holds the image, which may be at an address.
         inside: Its name in that file; empty for an image file.
         read: Gives what a tagger takes. Call it before the next image is asked for, or not at all.
     """
 
-    place: Path
+    place: Place
     inside: str
     read: Callable[[], Source | ImageError]
 
@@ -71,20 +72,20 @@ def read_shard(given: str) -> Shard:
     return Shard(int(number) - 1, int(count))
 
 
-def find_inputs(places: Sequence[Path], shard: Shard | None = None) -> Iterator[Found]:
+def find_inputs(places: Sequence[Place], shard: Shard | None = None) -> Iterator[Found]:
     """Find the images of all places, in order. An image that is named by several places is given once.
 
     Args:
         places: Image files; folders, which are searched with their subfolders; patterns such as `shards/*.tar`; .txt
-            files with a path per line, relative to their own folder; .zip, .tar, .tar.gz and .tar.bz2 archives; and
-            .parquet files with the pictures' bytes.
+            files with a path per line, relative to their own folder; .zip, .tar, .tar.gz and .tar.bz2 archives;
+            .parquet files with the pictures' bytes; folders of those; and addresses of either, as text.
         shard: Give only every so manieth of them.
     """
     found = (image for place, images in _each(places) for image in images)
     return found if shard is None else islice(found, shard.index, None, shard.count)
 
 
-def count_inputs(places: Sequence[Path], shard: Shard | None = None) -> int:
+def count_inputs(places: Sequence[Place], shard: Shard | None = None) -> int:
     """Count what `find_inputs` gives, without reading pictures where that is possible."""
     whole = sum(
         count_members(place) if is_container(place) else sum(1 for _ in images) for place, images in _each(places)
@@ -92,15 +93,17 @@ def count_inputs(places: Sequence[Path], shard: Shard | None = None) -> int:
     return whole if shard is None else len(range(shard.index, whole, shard.count))
 
 
-def is_pattern(place: Path) -> bool:
+def is_pattern(place: Place) -> bool:
     """Whether a place is a pattern of names, and not the name of something that exists."""
+    if isinstance(place, str):
+        return False
     return any(sign in str(place) for sign in _PATTERN_SIGNS) and not (is_file(place) or is_folder(place))
 
 
-def _each(places: Iterable[Path]) -> Iterator[tuple[Path, Iterator[Found]]]:
+def _each(places: Iterable[Place]) -> Iterator[tuple[Place, Iterator[Found]]]:
     """Give each place once, and its images without those that were given before."""
     expanded = list(dict.fromkeys(path for place in places for path in _matches(place)))
-    seen: set[Path] = set()
+    seen: set[Place] = set()
     for place in expanded:
         images = _in_place(place)
         if len(expanded) > 1 and not is_container(place):
@@ -108,27 +111,35 @@ def _each(places: Iterable[Path]) -> Iterator[tuple[Path, Iterator[Found]]]:
         yield place, images
 
 
-def _unseen(images: Iterator[Found], seen: set[Path]) -> Iterator[Found]:
+def _unseen(images: Iterator[Found], seen: set[Place]) -> Iterator[Found]:
     for image in images:
         if image.place not in seen:
             seen.add(image.place)
             yield image
 
 
-def _matches(place: Path) -> list[Path]:
+def _matches(place: Place) -> list[Place]:
+    """Give the files and folders that a place stands for: those of a pattern, or the shards of packed data."""
+    if isinstance(place, str):
+        shards: list[Place] = [place] if is_parquet_name(place) else [*shards_in(place)]
+        if not shards:
+            raise DataError(f"{place}: holds no .parquet file.")
+        return shards
+    if is_folder(place) and next(walk_images(place), None) is None:
+        return [Path(shard) for shard in shards_in(str(place))] or [place]
     if not is_pattern(place):
         return [place]
-    found = sorted(map(Path, glob.iglob(str(place), recursive=True)))  # noqa: PTH207, Path.glob takes no whole paths
+    found: list[Place] = sorted(map(Path, glob.iglob(str(place), recursive=True)))  # noqa: PTH207, Path.glob takes no whole paths
     if not found:
         raise DataError(f"{place}: no file or folder matches this.")
     return found
 
 
-def _in_place(place: Path) -> Iterator[Found]:
-    if is_folder(place):
+def _in_place(place: Place) -> Iterator[Found]:
+    if not isinstance(place, str) and is_folder(place):
         images = (_image(path) for path in walk_images(place))
         return _some(images, f"{place}: no image in this folder or its subfolders.")
-    if is_container(place):
+    if isinstance(place, str) or is_container(place):
         return (Found(place, member.name, member.read) for member in members_of(place))
     if place.suffix.lower() == LIST_SUFFIX:
         return _some(_listed(place), f"{place}: lists no image. Write a path per line.")

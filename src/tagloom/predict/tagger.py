@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagloom.cores import usable_cores
+from tagloom.data.packed.images import PackedImage
 from tagloom.data.reading import Encoded, Source, Stop, compute_on_pictures, pictures_at_once, read_pictures
 from tagloom.data.transforms import seen_box
 from tagloom.errors import ImageError, MissingExtraError, TaggerError
@@ -364,9 +365,15 @@ def _name_of(picture: Source | ImageError, index: int) -> str:
         return picture.name
     if isinstance(picture, str | os.PathLike):
         return os.fspath(picture)
+    if isinstance(picture, PackedImage):
+        return str(picture)
     return str(getattr(picture, "filename", "")) or f"picture {index + 1}"
 
 
 def _is_one(pictures: object) -> bool:
     is_pixels = isinstance(pictures, np.ndarray) and pictures.ndim == 3
-    return is_pixels or isinstance(pictures, str | bytes | os.PathLike | Encoded) or hasattr(pictures, "convert")
+    return (
+        is_pixels
+        or isinstance(pictures, str | bytes | os.PathLike | PackedImage | Encoded)
+        or hasattr(pictures, "convert")
+    )

@@ -11,12 +11,15 @@ from typing import Literal, TypeAlias
 from PIL import Image, ImageDraw, ImageFont
 
 from tagloom.data.images import MAX_PIXELS, open_image
+from tagloom.data.packed.images import PackedImage
 from tagloom.errors import DataError, ImageError
 from tagloom.files import whole_file
 from tagloom.wording import and_more
 
 TaggedPicture: TypeAlias = tuple[
-    Image.Image | str | os.PathLike[str], Sequence[tuple[str, float]], Sequence[str] | Mapping[str, float] | None
+    Image.Image | str | os.PathLike[str] | PackedImage,
+    Sequence[tuple[str, float]],
+    Sequence[str] | Mapping[str, float] | None,
 ]
 """An image, its tags with their scores, and its true labels if they are known, perhaps with their scores."""
 
@@ -155,7 +158,7 @@ def _lines(tags: Sequence[tuple[str, float]], truth: Sequence[str] | Mapping[str
 def _draw_picture(
     sheet: Image.Image,
     draw: ImageDraw.ImageDraw,
-    source: Image.Image | str | os.PathLike[str],
+    source: Image.Image | str | os.PathLike[str] | PackedImage,
     x: int,
     y: int,
     cell: int,

@@ -34,7 +34,7 @@ def draw_doubts(report: DoubtReport, path: Path, count: int) -> Path:
     missing = [doubt for doubt in report.doubts if doubt.said != "yes"][:count]
     return side_by_side(
         [
-            (title, [(report.table.path(doubt.row), [(doubt.label, doubt.score)], None) for doubt in doubts])
+            (title, [(report.table.image(doubt.row), [(doubt.label, doubt.score)], None) for doubt in doubts])
             for title, doubts in (("Wrong?", wrong), ("Missing?", missing))
         ],
         path,

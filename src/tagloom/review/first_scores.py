@@ -36,7 +36,7 @@ def first_scores(
             todo.append(row)
     errors: list[ImageError] = []
     try:
-        for index, found in tagger.stream([table.path(row) for row in todo]):
+        for index, found in tagger.stream([table.image(row) for row in todo]):
             if isinstance(found, ImageError):
                 errors.append(found)
             else:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
+from tagloom.data.packed.images import ImageFile
 from tagloom.extras import needs_train
 from tagloom.progress import Progress, no_progress
 
@@ -88,7 +89,7 @@ class Pooled(NamedTuple):
 
 
 def pooled_features(
-    images: Sequence[Path], *, cache_folder: Path, device: str = "auto", progress: Progress = no_progress
+    images: Sequence[ImageFile], *, cache_folder: Path, device: str = "auto", progress: Progress = no_progress
 ) -> Pooled:
     """Give the pooled features of images, from the cache or through the backbone; needs torch.
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tagloom.data.packed.images import ImageFile
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
 from tagloom.progress import Progress, no_progress
@@ -30,7 +31,7 @@ MOST_LABELLED = 3000
 LIKELY = 12
 """Labels that are shown of a photo, if fewer are suggested."""
 
-GetFeatures = Callable[[Sequence[Path], Progress], Pooled]
+GetFeatures = Callable[[Sequence[ImageFile], Progress], Pooled]
 
 
 class Learned(NamedTuple):
@@ -200,7 +201,7 @@ class Session:
         if self.answered < FEWEST:
             raise DataError(f"there is too little to learn from: {self.answered} of the first {FEWEST} answers.")
         if self._features is None:
-            images = [self.table.path(row) for row in range(len(self.table))]
+            images = [self.table.image(row) for row in range(len(self.table))]
             self._features = self._get_features(images, progress)
             reduced = compact(self._features.features)
             self._points = np.zeros((len(images), reduced.shape[1]), np.float32)

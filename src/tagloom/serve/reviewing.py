@@ -95,7 +95,7 @@ class ReviewService:
 
     def _shown(self, row: int, side: int) -> bytes:
         """Give a photo as a JPEG, small enough to be shown; `shown` keeps the last ones."""
-        picture = open_image(self.session.table.path(row), max_pixels=self.limits.pixels, at_least=(side, side))
+        picture = open_image(self.session.table.image(row), max_pixels=self.limits.pixels, at_least=(side, side))
         picture.thumbnail((side, side), Image.Resampling.LANCZOS)
         file = io.BytesIO()
         picture.save(file, "JPEG", quality=88)

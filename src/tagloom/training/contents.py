@@ -71,6 +71,6 @@ def _paths(tables: Tables, rows: NDArray[np.int64]) -> list[str]:
     def path(row: int) -> str:
         first = len(tables.table)
         table: LabelTable = tables.table if row < first or tables.val is None else tables.val
-        return str(table.path(row if row < first else row - first))
+        return str(table.image(row if row < first else row - first))
 
     return [path(row) for row in rows.tolist()]

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from tagloom.data.packed.places import absolute_place
 from tagloom.data.table import LabelTable
 from tagloom.errors import RecipeError, TagloomError
 from tagloom.files import whole_file
@@ -59,9 +60,9 @@ class RunPlan:
         words = replace(self.recipe.words, source=resolved_source(self.recipe.words.source))
         return replace(
             self,
-            data=_absolute(self.data),
-            val=None if self.val is None else _absolute(self.val),
-            start=None if self.start is None else _absolute(self.start),
+            data=absolute_place(self.data),
+            val=None if self.val is None else absolute_place(self.val),
+            start=None if self.start is None else absolute_place(self.start),
             recipe=replace(self.recipe, words=words),
         )
 
@@ -171,10 +172,6 @@ def _is_path(name: str) -> bool:
         return b"\0" not in os.fsencode(name)
     except UnicodeEncodeError:
         return False
-
-
-def _absolute(path: str) -> str:
-    return str(Path(path).resolve())
 
 
 def _given(path: str | None) -> str:

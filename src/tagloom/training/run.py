@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
+from tagloom.data.formats import is_there
 from tagloom.errors import DataError, TagloomError
 from tagloom.losses import Loss
 from tagloom.models.network import pick_device
@@ -90,7 +91,7 @@ def train(
 def check_present(plan: RunPlan, out: Path) -> None:
     """Say how to name tables that have moved since the run in `out` was started."""
     for path, named in ((plan.data, "NEW/train.csv"), (plan.val, "--val NEW/val.csv")):
-        if path is not None and not Path(path).exists():
+        if path is not None and not is_there(path):
             verb = "distill" if plan.distill else "train"
             raise DataError(
                 f"{path}: no such file, but this run was started with it. If it has moved, say where to: "

@@ -60,16 +60,17 @@ def audit(
         progress: Called after each image.
         workers: Number of threads that read and decode.
     """
-    paths = [_plain_path(table, row) for row in range(len(table))]
+    paths = [_plain_name(table, row) for row in range(len(table))]
     row_at = {path: row for row, path in enumerate(paths)}
-    other_paths = [] if other is None else [_plain_path(other, row) for row in range(len(other))]
-    unread = [path for path in other_paths if path not in row_at]
+    others = [] if other is None else [(_plain_name(other, row), other.image(row)) for row in range(len(other))]
+    unread = {path: image for path, image in others if path not in row_at}
     total = len(paths) + len(unread)
 
     problems: list[ImageProblem] = []
     rows_of: dict[bytes, list[int]] = defaultdict(list)
     with ThreadPoolExecutor(max(1, workers), thread_name_prefix="tagloom-audit") as pool:
-        examined = in_threads(pool, lambda path: examine(path, max_pixels), paths)
+        images = [table.image(row) for row in range(len(table))]
+        examined = in_threads(pool, lambda image: examine(image, max_pixels), images)
         for row, (digest, error) in enumerate(examined):
             if error is not None:
                 problems.append(ImageProblem(table.images[row], error.reason, error.finding))
@@ -77,11 +78,12 @@ def audit(
                 rows_of[digest].append(row)
             progress(row + 1, total)
         other_digests: dict[str, Digest] = {}
-        for path, digest in zip(unread, in_threads(pool, digest_of, unread), strict=True):
+        for path, digest in zip(unread, in_threads(pool, digest_of, list(unread.values())), strict=True):
             other_digests[path] = digest
             progress(len(paths) + len(other_digests), total)
 
     positives = pairs_per_class(table.positive)
+    files = table.images if table.packed is None else []  # names of packed images lead nowhere
     return Audit(
         source=table.source,
         images=len(table),
@@ -101,8 +103,8 @@ def audit(
         repeated_rows=table.repeated,
         ignored_columns=list(table.ignored_columns),
         understood=list(table.understood),
-        absolute_paths=[image for image in table.images if Path(image).is_absolute()],
-        paths_outside=[image for image in table.images if leaves_folder(image)],
+        absolute_paths=[image for image in files if Path(image).is_absolute()],
+        paths_outside=[image for image in files if leaves_folder(image)],
         problems=problems,
         duplicates=_duplicates(table, rows_of),
         other=None if other is None else other.source,
@@ -127,7 +129,7 @@ def _leaks(
 ) -> list[Leak]:
     leaks: list[Leak] = []
     for row, other_image in enumerate(other.images):
-        path = _plain_path(other, row)
+        path = _plain_name(other, row)
         digest = other_digests.get(path)
         if path in row_at:
             leaks.append(Leak(table.images[row_at[path]], other_image, "path"))
@@ -136,9 +138,9 @@ def _leaks(
     return leaks
 
 
-def _plain_path(table: LabelTable, row: int) -> str:
+def _plain_name(table: LabelTable, row: int) -> str:
     """Give a normalised absolute path. Links are not followed, because equal content finds those."""
-    return os.path.abspath(table.path(row))  # noqa: PTH100  Path.absolute keeps "..", and resolve asks the disk
+    return os.path.abspath(str(table.image(row)))  # noqa: PTH100  Path.absolute keeps "..", and resolve asks the disk
 
 
 def _labels_differ(table: LabelTable, rows: Sequence[int]) -> bool:

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeAlias, TypeVar
 
-from tagloom.data.images import MAX_FILE_BYTES, open_image
-from tagloom.data.regular_file import read_regular
+from tagloom.data.images import open_image, read_image
+from tagloom.data.packed.images import ImageFile
 from tagloom.errors import ImageError
 
 Digest: TypeAlias = bytes | None
@@ -17,36 +17,33 @@ _CHUNK = 512
 _SMALL_SIZE = (64, 64)  # decoding a JPEG to this size still reads every byte, in a fraction of the time
 
 
-def in_threads(pool: ThreadPoolExecutor, work: Callable[[str], T], paths: Sequence[str]) -> Iterator[T]:
-    """Yield results in order. Paths are submitted in chunks, since a million futures would fill the memory."""
-    for start in range(0, len(paths), _CHUNK):
-        yield from pool.map(work, paths[start : start + _CHUNK])
+def in_threads(pool: ThreadPoolExecutor, work: Callable[[ImageFile], T], images: Sequence[ImageFile]) -> Iterator[T]:
+    """Yield results in order. Images are submitted in chunks, since a million futures would fill the memory."""
+    for start in range(0, len(images), _CHUNK):
+        yield from pool.map(work, images[start : start + _CHUNK])
 
 
-def examine(path: str, max_pixels: int) -> tuple[Digest, ImageError | None]:
+def examine(image: ImageFile, max_pixels: int) -> tuple[Digest, ImageError | None]:
     """Return the digest of an image, if it can be read, and what is wrong with it."""
-    data = _read(path)
+    data = _read(image)
     try:
-        open_image(path if data is None else data, max_pixels=max_pixels, at_least=_SMALL_SIZE)
+        open_image(image if data is None else data, max_pixels=max_pixels, at_least=_SMALL_SIZE)
     except ImageError as error:
         return _digest(data), error
     return _digest(data), None
 
 
-def digest_of(path: str) -> Digest:
-    """Return the digest of a file, if it can be read."""
-    return _digest(_read(path))
+def digest_of(image: ImageFile) -> Digest:
+    """Return the digest of an image, if it can be read."""
+    return _digest(_read(image))
 
 
-def _read(path: str) -> bytes | None:
-    """Read a regular file, at most one byte beyond the cap; None if it cannot be read."""
-    with suppress(OSError, ValueError):
-        return read_regular(path, MAX_FILE_BYTES)
+def _read(image: ImageFile) -> bytes | None:
+    """Read an image; None if it cannot be read, is empty or too large: such files would look alike."""
+    with suppress(ImageError):
+        return read_image(image)
     return None
 
 
 def _digest(data: bytes | None) -> Digest:
-    """Hash a whole file with BLAKE2b; None if it is empty or was cut at the cap, since such files would look alike."""
-    if not data or len(data) > MAX_FILE_BYTES:
-        return None
-    return hashlib.blake2b(data, digest_size=16).digest()
+    return None if data is None else hashlib.blake2b(data, digest_size=16).digest()

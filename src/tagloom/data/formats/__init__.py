@@ -19,9 +19,11 @@ from tagloom.data.formats.jsonlines import JSON_LINES
 from tagloom.data.formats.nuswide import NUS_WIDE
 from tagloom.data.formats.nuswide_lists import NUS_WIDE_LISTS
 from tagloom.data.formats.openimages import OPEN_IMAGES
-from tagloom.data.formats.parquet import PARQUET
+from tagloom.data.formats.parquet import PACKED, PARQUET, read_packed
 from tagloom.data.formats.photo_library import PHOTO_LIBRARY
 from tagloom.data.formats.voc import VOC
+from tagloom.data.formats.webdataset import WEBDATASET, is_webdataset
+from tagloom.data.packed.places import is_address
 from tagloom.data.parsing.class_tree import find_class_tree
 from tagloom.data.table import LabelTable, not_a_class
 from tagloom.data.tree_labels import with_paths, with_tree
@@ -45,6 +47,8 @@ FORMATS: tuple[Format, ...] = (
     IMAGE_FOLDER,
     PHOTO_LIBRARY,
     CLASS_FOLDERS,
+    PACKED,
+    WEBDATASET,
 )
 _KNOWN = f"Tagloom reads {'; '.join(entry.given for entry in FORMATS)}."
 
@@ -53,40 +57,63 @@ def load_table(path: str | os.PathLike[str], *, classes: Sequence[str] | None = 
     """Read a label table of any known format.
 
     Args:
-        path: The file or folder. `FILE#NAME` means FILE with the option split=NAME, so that one command can name two
-            splits of one file.
+        path: The file or folder, or the address of packed data that fsspec knows, such as `s3://bucket/shards`.
+            `FILE#NAME` means FILE with the option split=NAME, so that one command can name two splits of one file.
         classes: The order of classes wanted. A label that is not among them is an error.
         **options: How to read the format: `images`, `image_column`, `label_column` and `separator` for CSV, Parquet,
             JSON lines and image folders; `images` and `unannotated` for COCO; `split` and `images` for NUS-WIDE, and
             `unannotated` for its original lists; `images`, `machine` and `min_confidence` for Open Images; `split` and
-            `difficult` for Pascal VOC; `absent`, `min_count`, `include` and `exclude` for photos with keywords. The
-            format's reader documents them.
+            `difficult` for Pascal VOC; `split` for folders of shards; `absent`, `min_count`, `include` and `exclude`
+            for photos with keywords. The format's reader documents them.
 
     Raises:
         DataError: Says what was found, where, and what to do.
     """
-    given = Path(path)
-    if "\0" in str(given):
-        raise DataError(f"{str(given)!r}: a path cannot contain a zero byte.")
+    if "\0" in str(path):
+        raise DataError(f"{str(path)!r}: a path cannot contain a zero byte.")
     if classes is not None:
         _check_classes(classes)
+    if is_address(str(path)):
+        return _at_address(str(path), classes, options)
+    given = Path(path)
     try:
         before, mark, split = str(given).rpartition("#")
         if mark and before and not given.exists() and Path(before).exists():
             given, options = Path(before), {**options, "split": split}
-        if not given.exists():
-            raise DataError(f"{given}: there is no such file or folder. {_KNOWN}")
         found = next((entry for entry in FORMATS if entry.recognises(given)), None)
+        if found is None and not given.exists():
+            raise DataError(f"{given}: there is no such file or folder. {_KNOWN}")
         if found is None:
             raise DataError(f"{given}: found no labels here.{_suggestion(given)} {_KNOWN}")
-        for name in options:
-            if name not in found.options:
-                raise DataError(f"{given}: {unknown_name(f'option for {found.name}', name, found.options)}")
+        _check_options(given, found, options)
         return _in_a_tree(found.read(given, classes, **options), given)
     except OSError as error:
         raise DataError(
             f"{given}: cannot be read ({first_line(error)}). Check the path and its permissions."
         ) from error
+
+
+def is_there(path: str) -> bool:
+    """Whether `load_table` would find something at a path; an address is not asked."""
+    place = Path(path)
+    before = path.rpartition("#")[0]
+    return is_address(path) or place.exists() or is_webdataset(place) or bool(before and Path(before).exists())
+
+
+def _at_address(address: str, classes: Sequence[str] | None, options: dict[str, Any]) -> LabelTable:
+    """Read a table that is not on this disk. Only Parquet can be read there without fetching all of it."""
+    place, mark, split = address.partition("#")
+    _check_options(address, PACKED, {**options, **({"split": split} if mark else {})})
+    try:
+        return with_paths(read_packed(place, classes, **options, **({"split": split} if mark else {})))
+    except OSError as error:
+        raise DataError(f"{address}: cannot be read ({first_line(error)}). Check the address.") from error
+
+
+def _check_options(given: object, found: Format, options: dict[str, Any]) -> None:
+    for name in options:
+        if name not in found.options:
+            raise DataError(f"{given}: {unknown_name(f'option for {found.name}', name, found.options)}")
 
 
 def _in_a_tree(table: LabelTable, path: Path) -> LabelTable:

@@ -1,88 +1,99 @@
-"""Parquet tables, read batch by batch."""
+"""Parquet: a table that names image files, or one that holds the pictures; one file, or a folder of shards."""
 
-from collections.abc import Iterator, Sequence
-from itertools import repeat
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Unpack
 
-from tagloom.data.formats.format import Format
-from tagloom.data.parsing.sheet import SHEET_OPTIONS, Cell, Sheet, SheetOptions, UnreadCell, check_header
-from tagloom.data.parsing.sheet_table import read_sheet
-from tagloom.data.regular_file import open_regular
-from tagloom.data.table import LabelTable
-from tagloom.errors import DataError, MissingExtraError
-from tagloom.wording import first_line, shown
+import numpy as np
 
-MAX_ROWS = 100_000_000
-"""A few bytes of Parquet can repeat one row a billion times, and reading them all would take hours."""
-_BATCH = 1024
+from tagloom.data.formats.format import Format
+from tagloom.data.packed.images import PackedImages
+from tagloom.data.packed.label_columns import LabelFile, read_label_columns
+from tagloom.data.packed.parquet_file import open_parquet, picture_column, picture_columns
+from tagloom.data.packed.places import find_shards, holds_shards, is_parquet_name
+from tagloom.data.packed.shards import MAX_ROWS, Shards, survey
+from tagloom.data.packed.sheet import parquet_sheet
+from tagloom.data.parsing.sheet import SHEET_OPTIONS, SheetOptions, check_header
+from tagloom.data.parsing.sheet_table import read_sheet
+from tagloom.data.table import LabelTable
+from tagloom.errors import DataError
 
 
 def is_parquet(path: Path) -> bool:
     """Whether a path is a Parquet file, by its name."""
-    return path.is_file() and path.suffix.lower() in (".parquet", ".pq")
+    return path.is_file() and is_parquet_name(path.name)
 
 
 def read_parquet(path: Path, classes: Sequence[str] | None = None, **options: Unpack[SheetOptions]) -> LabelTable:
     """Read a Parquet file, with the options of any sheet. Labels may also be lists of strings."""
-    try:
-        from pyarrow import types
-        from pyarrow.parquet import ParquetFile
-    except ImportError as error:
-        raise MissingExtraError("Reading a Parquet table", "parquet") from error
-
-    try:
-        with open_regular(path) as stream, ParquetFile(stream) as file:
-            schema, count = file.schema_arrow, file.metadata.num_rows
-            header = list(schema.names)
-    except Exception as error:  # pyarrow raises many types on a damaged file, from ArrowException to UnicodeDecodeError
-        raise DataError(
-            f"{path}: not a Parquet file ({first_line(error)}). Write it again, or give a CSV file."
-        ) from error
-    if not header or not count:
-        raise DataError(f"{path}: {len(header)} columns and {count} rows. A table needs one row per image.")
-    if count > MAX_ROWS:
-        raise DataError(f"{path}: {count:,} rows, more than {MAX_ROWS:,}. Split the table.")
-    check_header(header, str(path))
-    unread = {
-        column: UnreadCell(shown(str(kind)).strip("'"))
-        for column, kind in enumerate(schema.types)
-        if not _is_plain(types, kind)
-    }
-    plain = [name for column, name in enumerate(header) if column not in unread]
-
-    def rows() -> Iterator[tuple[int, Sequence[Cell]]]:
-        number = 0
-        try:
-            with open_regular(path) as stream, ParquetFile(stream) as file:
-                for batch in file.iter_batches(_BATCH, columns=plain):
-                    columns = [
-                        repeat(unread[column], len(batch)) if column in unread else batch.column(name).to_pylist()
-                        for column, name in enumerate(header)
-                    ]
-                    for cells in zip(*columns, strict=True):
-                        number += 1
-                        yield number, cells
-        except Exception as error:
-            raise DataError(
-                f"{path}, after row {number}: cannot be read ({first_line(error)}). Write it again."
-            ) from error
-
-    return read_sheet(Sheet(path, header, rows, unit="row"), classes, **options)
+    return _read(str(path), [str(path)], classes, **options)
 
 
-def _is_plain(types: ModuleType, kind: Any) -> bool:
-    """Whether cells of an Arrow type are numbers, text or lists of them.
+def read_packed(
+    path: str | Path, classes: Sequence[str] | None = None, *, split: str | None = None, **options: Unpack[SheetOptions]
+) -> LabelTable:
+    """Read the Parquet files of a folder, or at an address that fsspec knows, as one table.
 
-    Cells of other types are not read: they may be pictures, and a batch of those fills the memory, or times that Python
-    cannot represent.
+    Args:
+        path: The folder, or the address of a folder or a file.
+        classes: The order of classes; by default that of the files, of `classes.txt` next to them, else sorted.
+        split: Which files: those whose names begin with it, as in `train-00000.parquet`.
+        **options: See `SheetOptions`.
     """
-    if types.is_dictionary(kind) or types.is_list(kind) or types.is_large_list(kind):
-        return _is_plain(types, kind.value_type)
-    text = types.is_string(kind) or types.is_large_string(kind)
-    number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
-    return bool(text or number or types.is_null(kind))
+    return _read(str(path), find_shards(str(path), split), classes, **options)
+
+
+def _read(
+    place: str, shards: Sequence[str], classes: Sequence[str] | None, **options: Unpack[SheetOptions]
+) -> LabelTable:
+    files = [_open(shard, options.get("image_column")) for shard in shards]
+    first = files[0]
+    if differing := next((file for file in files if file.schema != first.schema), None):
+        raise DataError(f"{differing.place}: its columns differ from those of {first.place}. Pack both again together.")
+    count = sum(file.rows for file in files)
+    header = first.schema.names
+    if not header or not count:
+        raise DataError(f"{place}: {len(header)} columns and {count} rows. A table needs one row per image.")
+    if count > MAX_ROWS:
+        raise DataError(f"{place}: {count:,} rows, more than {MAX_ROWS:,}. Split the table.")
+    check_header(header, first.place)
+    if first.pictures is None:
+        return read_sheet(parquet_sheet(files), classes, **options)
+    store = Shards([file.shard for file in files], first.pictures)
+    packed = PackedImages(store, np.arange(count))
+    table = read_label_columns(place, files, store)
+    if table is None:
+        options["image_column"] = first.pictures
+        table = read_sheet(parquet_sheet(files, store), classes, **options)
+    elif classes is not None:
+        table = table.with_classes(classes)
+    return replace(table, root=Path(place), source=place, packed=packed)
+
+
+def _open(place: str, chosen: str | None) -> LabelFile:
+    """Read the footer of a file: its columns, its row groups, and which column has pictures, if one has."""
+    with open_parquet(place, "Reading a Parquet table") as file:
+        try:
+            schema: Any = file.schema_arrow
+            found = picture_columns(schema)
+            if chosen is not None:  # which may also be a column that names files next to the pictures
+                pictures = chosen if chosen in found else None
+            else:
+                pictures = picture_column(place, schema) if found else None
+            return LabelFile(place, schema, pictures, survey(place, file, pictures))
+        except DataError:
+            raise
+        except Exception as error:
+            raise DataError(f"{place}: its footer cannot be read ({error}). Make it again.") from error
 
 
 PARQUET = Format("Parquet", "a .parquet file with images and labels", is_parquet, read_parquet, SHEET_OPTIONS)
+PACKED = Format(
+    "packed data",
+    "a folder of .parquet shards, as tagloom pack writes them",
+    holds_shards,
+    read_packed,
+    ("split", *SHEET_OPTIONS),
+    suggested=False,
+)

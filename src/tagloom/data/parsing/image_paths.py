@@ -46,9 +46,14 @@ def path_field(path: str) -> str:
     >>> path_field("caf\udce9.jpg"), path_field("=1+1.jpg"), path_field("photos/a.jpg")
     ('caf\\udce9.jpg', './=1+1.jpg', 'photos/a.jpg')
     """
-    plain = _ESCAPE.sub(r"\\u005cu\1", path)
-    escaped = plain.encode("utf-8", "backslashreplace").decode("utf-8")
+    escaped = escaped_path(path)
     return f"./{escaped}" if escaped.startswith(FORMULA_MARKS) else escaped
+
+
+def escaped_path(path: str) -> str:
+    r"""Write an image path as UTF-8 text that `checked_path` reads back; see `path_field`."""
+    plain = _ESCAPE.sub(r"\\u005cu\1", path)
+    return plain.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def check_distinct(names: Sequence[str], where: str) -> None:

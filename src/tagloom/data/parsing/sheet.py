@@ -63,6 +63,8 @@ class Sheet:
     rows: Callable[[], Iterator[tuple[int, Sequence[Cell] | SparseCells]]]
     unit: str = "line"
     sparse: bool = False
+    on_disk: bool = True
+    """Whether its images are files, which may have to be looked for; otherwise the sheet only names them."""
 
     def at(self, number: int) -> str:
         """Say where a row is, to begin a message."""

@@ -13,7 +13,7 @@ from tagloom.data.parsing.class_columns import read_class_columns
 from tagloom.data.parsing.class_names import with_class_names
 from tagloom.data.parsing.classes import GivenClasses, given_classes
 from tagloom.data.parsing.fields import SEPARATORS
-from tagloom.data.parsing.image_ids import locate_images
+from tagloom.data.parsing.image_ids import Located, locate_images
 from tagloom.data.parsing.label_column import read_label_column
 from tagloom.data.parsing.list_columns import find_list_column
 from tagloom.data.parsing.sheet import Sheet, SheetOptions
@@ -54,7 +54,9 @@ def read_sheet(sheet: Sheet, classes: Sequence[str] | None, **options: Unpack[Sh
         table = read_class_columns(sheet, root, image_column, given)
     else:
         table = read_label_column(sheet, root, image_column, label_column, given, separator)
-    located = locate_images(sheet.path, root, table.images, chosen=images is not None)
+    located = Located(root, table.images)
+    if sheet.on_disk:
+        located = locate_images(sheet.path, root, table.images, chosen=images is not None)
     notes = [f"images are in the column {shown(sheet.header[image_column])}", *notes, *table.understood]
     table = replace(
         table, root=located.root, images=located.images, understood=(*notes, *([located.note] if located.note else []))

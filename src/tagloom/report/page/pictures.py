@@ -24,7 +24,7 @@ def hard_images(facts: Facts, note: Callable[[str], None]) -> str:
     heat = True
     for image in facts.hard:
         label = facts.tagger.classes[image.worst]
-        path = facts.table.path(image.row)
+        path = facts.table.image(image.row)
         if not (picture := _thumbnail(path)):
             continue
         pictures = [_img(picture, f"image {path.name}")]
@@ -52,7 +52,7 @@ def suspects(facts: Facts, found: Sequence[Suspect], kind: str) -> str:
     """Images with a label that looks missing, or wrong."""
     figures = []
     for suspect in found:
-        path = facts.table.path(suspect.row)
+        path = facts.table.image(suspect.row)
         if picture := _thumbnail(path):
             label = facts.tagger.classes[suspect.column]
             figures.append(

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tagloom.data.packed.images import PackedImages
 from tagloom.data.table import LabelTable
 
 DENSE_PAIRS = 1 << 28  # up to this many pairs are kept as a dense array: 256 MB
@@ -98,9 +99,10 @@ class Batches(Protocol):
         """Give batches of some images only, in the order given."""
 
 
-def epoch_order(count: int, seed: int, epoch: int) -> NDArray[np.int64]:
-    """Shuffle the rows 0 to `count` - 1, by seed and epoch."""
-    return np.random.default_rng(np.random.SeedSequence([seed, epoch])).permutation(count)
+def epoch_order(count: int, seed: int, epoch: int, packed: PackedImages | None = None) -> NDArray[np.int64]:
+    """Shuffle the rows 0 to `count` - 1, by seed and epoch; packed images so that few groups are open at a time."""
+    random = np.random.default_rng(np.random.SeedSequence([seed, epoch]))
+    return random.permutation(count) if packed is None else packed.shuffled(random)
 
 
 def cut(order: NDArray[np.int64], size: int, start: int = 0) -> list[NDArray[np.int64]]:

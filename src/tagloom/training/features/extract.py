@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tagloom.cache_folder import EXTRACTORS, FEATURES
 from tagloom.cores import usable_cores
 from tagloom.data.images import content_hash
+from tagloom.data.packed.images import ImageFile
 from tagloom.data.reading import Computed, compute_on_pictures
 from tagloom.errors import ImageError
 from tagloom.models.network import Extractor, TaggerNetwork
@@ -58,7 +59,7 @@ class Extraction:
 
 def extract_features(
     network: TaggerNetwork,
-    paths: Sequence[Path],
+    paths: Sequence[ImageFile],
     preprocess: Preprocess,
     *,
     cache_folder: Path,
@@ -151,12 +152,12 @@ def extractor_key(network: TaggerNetwork, preprocess: Preprocess, view: View, ma
 
 
 def _content_keys(
-    paths: Sequence[Path], stop: StopRequest, world: World, reading: Progress
+    paths: Sequence[ImageFile], stop: StopRequest, world: World, reading: Progress
 ) -> tuple[list[str | None], dict[int, ImageError]]:
     """Hash every file; a file that is missing has the key None and an error, by row."""
     mine = world.share(range(len(paths)))
 
-    def key(path: Path) -> str | ImageError:
+    def key(path: ImageFile) -> str | ImageError:
         try:
             return content_hash(path)
         except ImageError as error:
@@ -217,7 +218,7 @@ def _fill(
     cache: FeatureCache,
     run: Extract,
     todo: list[str],
-    path_of: dict[str, Path],
+    path_of: dict[str, ImageFile],
     preprocess: Preprocess,
     *,
     view: View,
@@ -259,7 +260,7 @@ def _fill(
 
 
 def _summaries(
-    run: Extract, keys: list[str], path_of: dict[str, Path], preprocess: Preprocess, view: View
+    run: Extract, keys: list[str], path_of: dict[str, ImageFile], preprocess: Preprocess, view: View
 ) -> Iterator[Computed[list[NDArray[np.float32]]]]:
     """Read images, by key, and run them through the backbone, batch by batch, in order."""
     return compute_on_pictures(

@@ -2,7 +2,6 @@
 
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -45,7 +44,7 @@ class PictureBatches:
         workers: int,
         world: World = ALONE,
     ) -> None:
-        self.paths = [table.path(row) for row in range(len(table))]
+        self.table = table
         self.preprocess = preprocess
         self.augmentation = augmentation
         self.batch_size = batch_size
@@ -56,23 +55,23 @@ class PictureBatches:
         self.skipped: dict[int, str] = {}
 
     def __len__(self) -> int:
-        return -(-len(self.paths) // self.batch_size)
+        return -(-len(self.table) // self.batch_size)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """Give the augmented batches of an epoch, from batch `start` on."""
-        order = _repeated(epoch_order(len(self.paths), self.seed, epoch), self.augmentation.repeats)
-        pictures = _Pictures(self.paths, self.preprocess, self.augmentation, self.seed, epoch)
+        order = _repeated(epoch_order(len(self.table), self.seed, epoch, self.table.packed), self.augmentation.repeats)
+        pictures = _Pictures(self.table, self.preprocess, self.augmentation, self.seed, epoch)
         yield from self._load(pictures, cut(order, self.batch_size, start))
 
     def in_order(self) -> Iterator[Batch]:
         """Give every image once, unaugmented, in table order."""
-        pictures = _Pictures(self.paths, self.preprocess, None, self.seed, 0)
-        yield from self._load(pictures, cut(np.arange(len(self.paths)), self.batch_size))
+        pictures = _Pictures(self.table, self.preprocess, None, self.seed, 0)
+        yield from self._load(pictures, cut(np.arange(len(self.table)), self.batch_size))
 
     def select(self, rows: NDArray[np.int64]) -> "PictureBatches":
         """Give batches of some images only, in the order given."""
         return PictureBatches(
-            self.labels.table.select(rows),
+            self.table.select(rows),
             self.preprocess,
             self.augmentation,
             batch_size=self.batch_size,
@@ -103,18 +102,18 @@ class _Pictures(Dataset[tuple[int, NDArray[np.uint8] | str]]):
     """
 
     def __init__(
-        self, paths: list[Path], preprocess: Preprocess, augmentation: Augment | None, seed: int, epoch: int
+        self, table: LabelTable, preprocess: Preprocess, augmentation: Augment | None, seed: int, epoch: int
     ) -> None:
-        self.paths = paths
+        self.table = table
         self.preprocess = preprocess
         self.augmentation = augmentation
         self.seed = seed
         self.epoch = epoch
 
     def __getitem__(self, number: int) -> tuple[int, NDArray[np.uint8] | str]:
-        row = number % len(self.paths)
+        row = number % len(self.table)
         try:
-            image = open_image(self.paths[row], at_least=decode_size(self.preprocess, self.augmentation))
+            image = open_image(self.table.image(row), at_least=decode_size(self.preprocess, self.augmentation))
         except ImageError as error:
             return row, str(error)
         if self.augmentation is None:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -13,6 +12,7 @@ from rich.markup import escape
 from tagloom.cores import usable_cores
 from tagloom.data.absent import presume_negative
 from tagloom.data.images import content_hash
+from tagloom.data.packed.images import ImageFile
 from tagloom.data.reading import check_broken, read_pictures
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError, ImageError
@@ -175,14 +175,14 @@ def _hashed(table: LabelTable, context: RunContext) -> list[str | None]:
     """Hash the files of all images; None for one that has vanished since it was decoded."""
     mine = context.world.share(range(len(table)))
 
-    def key(path: Path) -> str | None:
+    def key(path: ImageFile) -> str | None:
         try:
             return content_hash(path)
         except ImageError:
             return None
 
     with ThreadPoolExecutor(usable_cores()) as pool:
-        shares = context.world.gather(list(pool.map(key, map(table.path, mine))))
+        shares = context.world.gather(list(pool.map(key, map(table.image, mine))))
     return [found for share in shares for found in share]
 
 
@@ -195,7 +195,7 @@ def _extract(
     allowed = recipe.data.max_broken if view == PLAIN else 0.0
     found = extract_features(
         network,
-        [table.path(row) for row in range(len(table))],
+        [table.image(row) for row in range(len(table))],
         recipe.preprocess,
         cache_folder=context.cache_folder,
         device=context.device,
@@ -232,7 +232,7 @@ def _unreadable(table: LabelTable, what: str, recipe: Recipe, context: RunContex
     done, progress = 0, context.stoppable_progress(f"reading {what}")
     mine = context.world.share(range(len(table)))
     with context.world.leaving_together(context.stop):
-        for batch in read_pictures(map(table.path, mine), recipe.preprocess, batch_size=64, threads=usable_cores()):
+        for batch in read_pictures(map(table.image, mine), recipe.preprocess, batch_size=64, threads=usable_cores()):
             errors.extend((mine[index], error) for index, error in batch.errors)
             done += len(batch.indices) + len(batch.errors)
             progress(done, len(mine))

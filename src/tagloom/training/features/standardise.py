@@ -42,15 +42,15 @@ def standardise_pictures(network: TaggerNetwork, batches: PictureBatches, seed: 
     network.to(device)
 
     def summaries(rows: NDArray[np.int64]) -> Summaries:
-        paths = (batches.paths[row] for row in rows.tolist())
+        images = (batches.table.image(row) for row in rows.tolist())
         with torch.no_grad():
             found = [
                 [value.cpu().numpy() for value in network.summarise(torch.from_numpy(batch.pixels).to(device))]
-                for batch in read_pictures(paths, batches.preprocess, threads=usable_cores())
+                for batch in read_pictures(images, batches.preprocess, threads=usable_cores())
             ]
         return [np.concatenate(tensors) for tensors in zip(*found, strict=True)]
 
-    _fit_scales(network, summaries, len(batches.paths), seed)
+    _fit_scales(network, summaries, len(batches.table), seed)
 
 
 def _fit_scales(
