@@ -36,9 +36,9 @@ def watched_rows(folder, monkeypatch, *, most, seed=0, val=True):
     with RunLog(folder) as log:
         monkeypatch.setattr(log, "say", said.append)
         found = choose_watched(run, seed, RunContext(folder, torch.device("cpu"), folder, StopRequest(), log))
-    scored = score_batches(lambda rows: rows.expand(-1, 6), found.batches, device=torch.device("cpu"))
+    scored = score_batches(lambda rows: rows.expand(-1, 6), found.batches, folder=folder, device=torch.device("cpu"))
     rows = scored.logits[:, 0].astype(int)
-    np.testing.assert_array_equal(scored.targets, (rows[:, None] >> np.arange(6)) & 1)
+    np.testing.assert_array_equal(scored.targets.toarray(), (rows[:, None] >> np.arange(6)) & 1)
     return rows.tolist(), " ".join(said), found.what
 
 

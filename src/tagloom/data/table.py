@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
+from tagloom.data.all_but import AllBut
 from tagloom.data.label_tree import LabelTree
 from tagloom.data.options import check_option
 from tagloom.errors import DataError
@@ -113,6 +114,14 @@ class LabelTable:
             else self.exceptions[index].toarray()
         )
         return ~excepted if self.unlisted == "negative" else excepted | self.positive[index].toarray()
+
+    def known_pairs(self, rows: Rows) -> "Pairs | AllBut | None":
+        """Return the known pairs of some rows, (n, classes), as sparse as the table; None if all are known."""
+        index = self._index(rows)
+        excepted = None if self.exceptions is None else self.exceptions[index]
+        if self.unlisted == "negative":
+            return None if excepted is None else AllBut(excepted)
+        return self.positive[index] if excepted is None else csr_array(self.positive[index] + excepted)
 
     def select(self, rows: Rows) -> "LabelTable":
         """Return the table of only these rows, in the order given."""

@@ -1,7 +1,8 @@
 """How good scores are, over images x classes: average precision, precision, recall, F1, reliability. Numpy only.
 
 Everywhere, `scores` are `(n, N)` of any float dtype (a memory map is read in blocks and never copied whole), `targets`
-are `(n, N)` of 0 and 1, dense or scipy sparse, and `known` is `(n, N)` bool or None. Unknown pairs count nowhere.
+are `(n, N)` of 0 and 1, and `known` is `(n, N)` bool or None; both may be dense or scipy sparse. Unknown pairs count
+nowhere.
 
 To add a metric, write it in a file of its own and add a line to `score` (`summary.py`). If recipes may select epochs by
 it, add its name to `MetricName` in `tagloom.recipe.names` too; training, reports and model cards follow from there.

@@ -8,14 +8,15 @@ from numpy.typing import NDArray
 
 from tagloom.data.label_tree import LabelTree
 from tagloom.metrics import calibration_figures, score
+from tagloom.metrics.blocks import Known, Targets
 from tagloom.recipe.names import Task
 from tagloom.scoring.calibration import Activation, Calibration, to_scores
 
 
 def measure_scores(
     logits: NDArray[np.float32],
-    targets: NDArray[np.uint8],
-    known: NDArray[np.bool_] | None,
+    targets: Targets,
+    known: Known,
     *,
     threshold: float | NDArray[np.float32],
     top_k: int = 3,
@@ -28,8 +29,8 @@ def measure_scores(
 
     Args:
         logits: (n, N), not calibrated.
-        targets: (n, N).
-        known: (n, N) bool, or None if all pairs are known.
+        targets: (n, N), dense or sparse.
+        known: (n, N) bool, dense or sparse, or None if all pairs are known.
         threshold: For calibrated scores, one for all classes or one for each.
         top_k: How many labels per image the `_top…` metrics allow.
         task: "single" adds "top1".

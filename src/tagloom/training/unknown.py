@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
 from torch import nn
 
 from tagloom.data.table import LabelTable, pairs_at
@@ -79,7 +79,11 @@ def after_first_round(
         context=context,
     )
     scored = score_batches(
-        forward, batches.learn, device=context.device, progress=context.progress("scoring training images")
+        forward,
+        batches.learn,
+        folder=context.out,
+        device=context.device,
+        progress=context.progress("scoring training images"),
     )
     module.load_state_dict(begun)
     table, found = pseudo_labelled(batches.learn.labels.table, scored.logits, tables.silent)
@@ -104,18 +108,29 @@ def pseudo_labelled(
         The completed table, and the number of positives that it gained.
     """
     rows, found = [], []
+    positives = table.positive.tocsc()
+    exceptions = csr_array(table.positive.shape, dtype=np.bool_) if table.exceptions is None else table.exceptions
+    excepted = exceptions.tocsc()
     for column in np.flatnonzero(columns).tolist():
-        positive = table.positive[:, [column]].toarray().ravel()
-        if positive.any():
-            unknown = ~table.with_classes([table.classes[column]], on_extra="drop").known(slice(None)).ravel()
-            high = np.flatnonzero(unknown & (logits[:, column] > np.median(logits[positive, column])))
+        positive = _listed(positives, column)
+        if len(positive):
+            values = np.ascontiguousarray(logits[:, column])
+            unknown = np.full(len(table), table.unlisted == "unknown")
+            unknown[_listed(excepted, column)] = table.unlisted == "negative"
+            unknown[positive] = False
+            high = np.flatnonzero(unknown & (values > np.median(values[positive])))
             rows.append(high)
             found.append(np.full(len(high), column))
     if not rows:
         return table, 0
     where = np.concatenate(rows), np.concatenate(found)
     gained = pairs_at(*where, table.positive.shape)
-    exceptions = table.exceptions
-    if exceptions is not None and table.unlisted == "negative":
-        exceptions = csr_array(exceptions > gained)
-    return replace(table, positive=csr_array(table.positive + gained), exceptions=exceptions), len(where[0])
+    left = table.exceptions
+    if left is not None and table.unlisted == "negative":
+        left = csr_array(left > gained)
+    return replace(table, positive=csr_array(table.positive + gained), exceptions=left), len(where[0])
+
+
+def _listed(pairs: "csc_array[np.bool_]", column: int) -> NDArray[np.int32]:
+    """Give the rows that a matrix lists for a class."""
+    return np.asarray(pairs.indices[pairs.indptr[column] : pairs.indptr[column + 1]])

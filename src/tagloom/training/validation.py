@@ -1,5 +1,6 @@
 """Running a network over labelled images, after every epoch and at the end of a training."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -7,10 +8,12 @@ import torch
 from numpy.typing import NDArray
 
 from tagloom.metrics import score
+from tagloom.metrics.blocks import Known, Targets
 from tagloom.progress import Progress, no_progress
 from tagloom.recipe import Recipe
 from tagloom.recipe.names import METRIC_NAMES, Task
 from tagloom.scoring.calibration import Activation, to_scores
+from tagloom.scratch import scratch_array
 from tagloom.training.context import RunContext
 from tagloom.training.features.batches import Batches
 from tagloom.training.features.prepare import VALIDATION, RunBatches
@@ -21,34 +24,54 @@ MOST_WATCHED = 10_000  # images that are measured after every epoch
 
 
 class Scored(NamedTuple):
-    """Logits of a table's readable images with their labels, each (n, N); `known` is None where all pairs are known."""
+    """Logits of a table's readable images with their labels, each (n, N).
+
+    Logits that are too large for memory are in a file; labels are as sparse as the table's.
+
+    Attributes:
+        logits: Before calibration.
+        targets: The positive pairs.
+        known: The known pairs; None where all are known.
+    """
 
     logits: NDArray[np.float32]
-    targets: NDArray[np.uint8]
-    known: NDArray[np.bool_] | None
+    targets: Targets
+    known: Known
 
 
 def score_batches(
-    forward: Forward, batches: Batches, *, device: torch.device, progress: Progress = no_progress
+    forward: Forward, batches: Batches, *, folder: Path, device: torch.device, progress: Progress = no_progress
 ) -> Scored:
-    """Run every image once and give its logits with its labels."""
-    logits, targets, known = [], [], []
+    """Run every image once and give its logits with its labels.
+
+    Args:
+        forward: From a batch's inputs to its logits.
+        batches: The images.
+        folder: Where logits are kept that are too large for memory.
+        device: Where to compute.
+        progress: Called with batches done and batches to do.
+    """
+    table = batches.labels.table
+    logits = scratch_array((len(table), len(table.classes)), np.float32, folder)
+    rows: list[NDArray[np.int64]] = []
+    filled = 0
     with torch.no_grad(), fast_products(device):
         for done, batch in enumerate(batches.in_order(), start=1):
-            if len(batch.rows):
-                logits.append(forward(*batch.to(device).inputs).float().cpu().numpy())
-                targets.append(batch.targets.numpy().astype(np.uint8))
-                if batch.known is not None:
-                    known.append(batch.known.numpy())
+            if count := len(batch.rows):
+                logits[filled : filled + count] = forward(*batch.to(device).inputs).float().cpu().numpy()
+                rows.append(batch.rows.numpy())
+                filled += count
             progress(done, len(batches))
-    return Scored(np.concatenate(logits), np.concatenate(targets), np.concatenate(known) if known else None)
+    read = np.concatenate(rows)
+    return Scored(logits[:filled], table.positive[read], table.known_pairs(read))
 
 
 def score_part(batches: Batches | None, forward: Forward, what: str, context: RunContext) -> Scored | None:
     """Score the images of one part of a run, and report progress; None where the part is empty."""
     if batches is None:
         return None
-    return score_batches(forward, batches, device=context.device, progress=context.progress(f"scoring {what}"))
+    progress = context.progress(f"scoring {what}")
+    return score_batches(forward, batches, folder=context.out, device=context.device, progress=progress)
 
 
 class Watched(NamedTuple):

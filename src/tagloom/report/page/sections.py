@@ -8,11 +8,13 @@ from html import escape
 import numpy as np
 
 from tagloom.evaluation.findings import precision_recall_curve, score_histograms
+from tagloom.metrics.blocks import flags_by_class, flags_by_image, sliced_by_class
 from tagloom.report.page.charts import Axis, Line, bar_chart, line_chart
 from tagloom.report.page.facts import Facts
 from tagloom.wording import printable
 
 SHOWN_CURVES = 24
+MOST_PAIRS = 4_000_000  # from which the curve of all pairs is drawn; of more, evenly spaced images are taken
 _UNIT = Axis.of("", 0, 1)
 COLUMNS = (  # name, digits, what it says
     ("class", 0, "The label"),
@@ -96,11 +98,15 @@ def class_table(facts: Facts) -> str:
 
 def curves(facts: Facts) -> str:
     """Precision against recall: all pairs together, then the classes at both ends."""
-    scores, true, known = facts.result.scores, facts.targets > 0, facts.known
-    recall, precision = precision_recall_curve(scores[known], true[known])
+    scores = facts.result.scores
+    sample = slice(None, None, -(-scores.size // MOST_PAIRS))
+    true = flags_by_image(facts.targets, sample)
+    seen = np.ones_like(true) if facts.known is None else flags_by_image(facts.known, sample)
+    recall, precision = precision_recall_curve(scores[sample][seen], true[seen])
+    sampled = f"From {len(true):,} evenly spaced images. " if sample.step > 1 else ""
     every = line_chart(
         "Precision and recall of all pairs",
-        f"Precision falls from {100 * precision[0]:.0f} to {100 * precision[-1]:.0f} percent as recall rises to 100.",
+        f"{sampled}Precision falls from {100 * precision[0]:.0f} to {100 * precision[-1]:.0f} percent as recall rises to 100.",
         [Line("", _points(recall, precision))],
         _UNIT._replace(name="recall"),
         _UNIT._replace(name="precision"),
@@ -110,13 +116,15 @@ def curves(facts: Facts) -> str:
     half = SHOWN_CURVES // 2
     shown = ranked if len(ranked) <= SHOWN_CURVES else [*ranked[:half], *ranked[-half:]]
     small = []
+    targets, known = sliced_by_class(facts.targets), sliced_by_class(facts.known)
     for column in shown:
-        seen = known[:, column]
-        recall, precision = precision_recall_curve(scores[seen, column], true[seen, column])
+        true = flags_by_class(targets, column, column + 1)[0]
+        seen = np.ones_like(true) if known is None else flags_by_class(known, column, column + 1)[0]
+        recall, precision = precision_recall_curve(scores[seen, column], true[seen])
         name, ap = printable(facts.tagger.classes[column]), facts.result.metrics["AP"][column]
         chart = line_chart(
             f"Precision and recall of {name}",
-            f"Average precision {ap:.1f} percent over {int(true[seen, column].sum())} positive images.",
+            f"Average precision {ap:.1f} percent over {int(true[seen].sum())} positive images.",
             [Line("", _points(recall, precision))],
             Axis.of("recall", 0, 1, 2),
             Axis.of("precision", 0, 1, 2),
@@ -125,12 +133,13 @@ def curves(facts: Facts) -> str:
         small.append(f"<figure><figcaption>{text(name)}: AP {ap:.1f}</figcaption>{chart}</figure>")
     left_out = len(ranked) - len(shown)
     note = f"<p>The {half} classes with the lowest and the {half} with the highest AP.</p>" if left_out > 0 else ""
-    return f'<div class="charts"><figure>{every}</figure></div>{note}<div class="charts small">{"".join(small)}</div>'
+    heading = f"<figcaption>{text(sampled)}</figcaption>" if sampled else ""
+    return f'<div class="charts"><figure>{heading}{every}</figure></div>{note}<div class="charts small">{"".join(small)}</div>'
 
 
 def histograms(facts: Facts) -> str:
     """How scores of true and of untrue labels are spread, and whether they are probabilities."""
-    positive, negative = score_histograms(facts.result.scores, facts.targets > 0, facts.known)
+    positive, negative = score_histograms(facts.result.scores, facts.targets, facts.known)
     heights = [np.log10(np.maximum(counts, 0.1)).tolist() for counts in (positive, negative)]
     top = max(1, math.ceil(max(max(values) for values in heights)))
     ticks = [(power, f"{10**power:,}") for power in range(top + 1)]
