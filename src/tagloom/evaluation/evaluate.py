@@ -32,7 +32,8 @@ class Evaluation:
     """How good a tagger is on a table.
 
     Attributes:
-        metrics: The dict of `tagloom.metrics.score`; for a tagger with a label tree also "levels".
+        metrics: The dict of `tagloom.metrics.score`; for a tagger with a label tree also "levels",
+            for one that knows how many images of each class it learned from also "long_tail".
         rows: Rows of the table that could be read, (n,).
         scores: Their scores, (n, N).
         broken: Images that could not be read and are not counted.
@@ -100,6 +101,7 @@ def evaluate(
         activation=tagger.spec.activation,
         calibration=tagger.spec.calibration,
         tree=tagger.spec.tree,
+        training_positives=tagger.spec.training_positives,
     )
     return Evaluation(metrics, rows, tagger.to_scores(logits), broken, calibration, tagger.classes)
 

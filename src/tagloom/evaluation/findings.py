@@ -45,7 +45,7 @@ class Counts(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Some images in a row, the first of which is `start`: scores, and which pairs are true and which not, known ones."""
+    """Some images in a row from `start` on: their scores, and which pairs are known to be true and to be untrue."""
 
     start: int
     scores: Scores

@@ -8,6 +8,7 @@ To add a metric, write it in a file of its own and add a line to `score` (`summa
 it, add its name to `MetricName` in `tagloom.recipe.names` too; training, reports and model cards follow from there.
 """
 
+from tagloom.metrics.long_tail import long_tail
 from tagloom.metrics.precision_recall import f1_at_k, top1_accuracy
 from tagloom.metrics.ranking import average_precision
 from tagloom.metrics.reliability import calibration_figures, reliability_curves
@@ -18,6 +19,7 @@ __all__ = [
     "average_precision",
     "calibration_figures",
     "f1_at_k",
+    "long_tail",
     "reliability_curves",
     "score",
     "top1_accuracy",

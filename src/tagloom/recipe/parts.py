@@ -28,8 +28,8 @@ class DataSettings:
     """How the label table is used.
 
     Attributes:
-        holdout: Share of the training images held out to calibrate scores, to choose thresholds and, when there is no
-            validation table, to choose the best epoch. Never trained on.
+        holdout: Share of the training images, at most 100,000 of them, held out to calibrate scores, to choose
+            thresholds and, when there is no validation table, to choose the best epoch. Never trained on.
         max_broken: The run stops before its first epoch if a larger share of images cannot be read.
     """
 

@@ -4,11 +4,13 @@ import json
 import math
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 import numpy as np
 
 from tagloom.evaluation.findings import precision_recall_curve, score_histograms
 from tagloom.metrics.blocks import flags_by_class, flags_by_image, sliced_by_class
+from tagloom.metrics.long_tail import PARTS
 from tagloom.report.page.charts import Axis, Line, bar_chart, line_chart
 from tagloom.report.page.facts import Facts
 from tagloom.wording import printable
@@ -49,13 +51,28 @@ def summary(facts: Facts) -> str:
         notes.append(f"{len(absent)} classes have no positive image here and are not measured.")
     if facts.result.broken:
         notes.append(f"{len(facts.result.broken)} images could not be read and are not counted.")
+    tail = _long_tail(metrics["long_tail"]) if "long_tail" in metrics else ""
     made = [f"head {spec.head}", f"backbone {spec.backbone}", f"{spec.preprocess.size} px"]
     return (
         f'<p class="soft">{text(", ".join(made))}</p><dl class="cards">{listed}</dl>'
         "<p>All figures are in percent. mAP is the mean of the classes' average precision. CF1 and OF1 are F1 at the "
         "tagger's thresholds, averaged over classes and over all tags; OP and OR are precision and recall over all "
-        f"tags. ECE says how far scores are from the share that is true.</p>{_paragraphs(notes)}"
+        f"tags. ECE says how far scores are from the share that is true.</p>{_paragraphs(notes)}{tail}"
     )
+
+
+def _long_tail(parts: Sequence[dict[str, Any]]) -> str:
+    """The mAP of classes that were learned from many, some and few images."""
+    rows = [
+        [
+            part["part"],
+            PARTS[part["part"]],
+            f"{part['classes']:,}",
+            "–" if part["mAP"] is None else f"{part['mAP']:.2f}",
+        ]
+        for part in parts
+    ]
+    return f'<div class="wide">{html_table(["long tail", "learned from", "classes", "mAP"], rows, texts=2)}</div>'
 
 
 def class_table(facts: Facts) -> str:
@@ -106,7 +123,8 @@ def curves(facts: Facts) -> str:
     sampled = f"From {len(true):,} evenly spaced images. " if sample.step > 1 else ""
     every = line_chart(
         "Precision and recall of all pairs",
-        f"{sampled}Precision falls from {100 * precision[0]:.0f} to {100 * precision[-1]:.0f} percent as recall rises to 100.",
+        f"{sampled}Precision falls from {100 * precision[0]:.0f} to {100 * precision[-1]:.0f} percent as "
+        "recall rises to 100.",
         [Line("", _points(recall, precision))],
         _UNIT._replace(name="recall"),
         _UNIT._replace(name="precision"),
@@ -134,7 +152,8 @@ def curves(facts: Facts) -> str:
     left_out = len(ranked) - len(shown)
     note = f"<p>The {half} classes with the lowest and the {half} with the highest AP.</p>" if left_out > 0 else ""
     heading = f"<figcaption>{text(sampled)}</figcaption>" if sampled else ""
-    return f'<div class="charts"><figure>{heading}{every}</figure></div>{note}<div class="charts small">{"".join(small)}</div>'
+    both = f'<div class="charts"><figure>{heading}{every}</figure></div>{note}'
+    return f'{both}<div class="charts small">{"".join(small)}</div>'
 
 
 def histograms(facts: Facts) -> str:
