@@ -29,6 +29,7 @@ COLUMNS = (  # name, digits, what it says
     ("missed", 0, "Missed images"),
     ("threshold", 3, "The score above which it becomes a tag"),
     ("ECE", 1, "How far its scores are from the share that is true, percent, bins of equal mass"),
+    ("learned from", 0, "Positive images in training"),
 )
 
 
@@ -94,6 +95,7 @@ def class_table(facts: Facts) -> str:
                 int(counts.missed[column]),
                 _rounded(float(thresholds[column])),
                 _rounded(final[column]),
+                spec.training_positives[column] if spec.training_positives else None,
             ]
         )
     # "<" would let a label end the script element.
