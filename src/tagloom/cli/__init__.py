@@ -26,6 +26,7 @@ from tagloom.cli.heads import heads
 from tagloom.cli.import_ import import_
 from tagloom.cli.keywords import keywords
 from tagloom.cli.partition import partition
+from tagloom.cli.plan import plan
 from tagloom.cli.predict import predict
 from tagloom.cli.push import push
 from tagloom.cli.recipes import recipes
@@ -42,7 +43,7 @@ from tagloom.terminal import warn
 # Every verb, by the heading under which `tagloom --help` lists it. A new verb has a file of its own and a name here.
 VERBS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
     "Use a tagger": (predict, tags, keywords, review, serve, evaluate, export, push, import_),
-    "Train a tagger": (check, doubts, train, distill, study, recipes),
+    "Train a tagger": (check, doubts, plan, train, distill, study, recipes),
     "Look closer": (report, compare, hard, explain, partition, heads, cache),
     "Try it out": (demo, scenes),
 }

@@ -10,6 +10,8 @@ from tagloom.recipe.names import HEADS, LOSSES, MetricName
 
 MAX_BROKEN_SHARE = 0.05
 """If more images than this share cannot be read, the paths or the disk are wrong, so work stops early."""
+MOST_HELD_OUT = 100_000
+"""Images: enough for thresholds and calibration, and their scores for 9,600 classes take 4 GB of disk."""
 
 
 MAX_DEPTH = 256

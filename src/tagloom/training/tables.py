@@ -21,11 +21,10 @@ from tagloom.data.tree_labels import with_tree
 from tagloom.errors import DataError, RecipeError
 from tagloom.recipe import Recipe
 from tagloom.recipe.distillation import Images
+from tagloom.recipe.parts import MOST_HELD_OUT
 from tagloom.training.context import RunContext
 from tagloom.training.plan import RunPlan
 from tagloom.wording import listed, printable, shown
-
-MOST_HELD_OUT = 100_000  # enough for thresholds and calibration, and their scores for 9,600 classes take 4 GB of disk
 
 
 class Tables(NamedTuple):

@@ -100,7 +100,7 @@ def extract_features(
         if not todo:
             break
         # Views differ in the pictures only, so all share one exported network.
-        run = run or _extractor(network, preprocess, cache_folder / EXTRACTORS, about, device, note)
+        run = run or make_extractor(network, preprocess, cache_folder / EXTRACTORS, about, device, note)
         unread = _fill(cache, run, todo, path_of, preprocess, view=view, store=store, stop=stop, progress=progress)
         broken |= unread
         computed += len(todo) - len(unread)
@@ -158,7 +158,7 @@ def _content_keys(
     return keys, {row: result for row, result in enumerate(results) if isinstance(result, ImageError)}
 
 
-def _extractor(
+def make_extractor(
     network: TaggerNetwork,
     preprocess: Preprocess,
     exported: Path,
