@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from tagloom.errors import DataError, ImageError
 from tagloom.files import is_file, is_folder
 from tagloom.hub import HUB_PREFIX
 from tagloom.predict.inputs import Found, Shard, count_inputs, find_inputs, is_pattern
-from tagloom.predict.journal import Journal
+from tagloom.predict.journal import Entry, Journal
 from tagloom.predict.score_files import Scores, write_scores
 from tagloom.predict.tag_files import check_no_folder, check_tag_file, need_pyarrow, write_rows, writing
 from tagloom.predict.tagger import Tagger
@@ -147,20 +148,34 @@ class Job:
         Raises:
             DataError: If there is a journal and `resume` is not set, or if it was begun with other images or options.
         """
-        main = self._check()
+        main = self.check()
+        with self.filled(main, resume=resume, on_error=on_error, on_image=on_image) as journal:
+            self.write(journal.entries)
+            journal.delete()
+            return Tagged(journal.done - journal.failed, journal.failed)
+
+    @contextmanager
+    def filled(
+        self,
+        beside: Path,
+        *,
+        resume: bool,
+        on_error: Callable[[ImageError], None] = lambda error: None,
+        on_image: Callable[[int], None] = lambda done: None,
+    ) -> Iterator[Journal]:
+        """Tag the images into the journal of the file `beside`, and give it when all are in it; see `run`."""
         rule = self.rule or self.tagger.rule()
         images = find_inputs(self.places, self.shard)
-        naming = Naming(main.parent)
-        classes = len(self.tagger.classes) if self.scores else 0
+        naming = Naming(beside.parent)
         with (
-            writing(main, KEPT),
+            writing(beside, KEPT),
             Journal(
-                main,
+                beside,
                 self._asked(rule),
                 map(naming.name, images),
                 resume=resume,
                 chunk=self.tagger.pictures_at_once,
-                classes=classes,
+                classes=self.kept_scores,
             ) as journal,
         ):
             on_image(journal.done)
@@ -169,13 +184,16 @@ class Job:
                     on_error(row)
                     journal.add(naming.name(image), None)
                 else:
-                    journal.add(naming.name(image), rule.tags(row), row if classes else None)
+                    journal.add(naming.name(image), rule.tags(row), row if self.kept_scores else None)
                 on_image(journal.done)
-            self._write(journal, main)
-            journal.delete()
-            return Tagged(journal.done - journal.failed, journal.failed)
+            yield journal
 
-    def _check(self) -> Path:
+    @property
+    def kept_scores(self) -> int:
+        """How many scores of an image the journal keeps."""
+        return len(self.tagger.classes) if self.scores else 0
+
+    def check(self) -> Path:
         """Refuse files that could not be written, and give the one next to which the journal stands."""
         main = self.out or self.scores
         if main is None:
@@ -201,15 +219,15 @@ class Job:
             "shard": None if self.shard is None else str(self.shard),
         }
 
-    def _write(self, journal: Journal, main: Path) -> None:
-        entries = (entry for entry in journal.entries() if entry.tags is not None)
+    def write(self, entries: Callable[[], Iterator[Entry]]) -> None:
+        """Write the files; `entries` gives what is in the journal, as often as it is asked."""
+        main = self.check()
         if self.out:
-            write_rows(((entry.image, entry.tags or []) for entry in entries), self.out)
-            entries = (entry for entry in journal.entries() if entry.tags is not None)
+            write_rows(((entry.image, entry.tags) for entry in entries() if entry.tags is not None), self.out)
         if self.scores:
             with writing(self.scores, KEPT):
                 rename = Renaming(main.parent, self.scores.parent)
-                rows = (Scores(rename(entry.image), entry.scores) for entry in entries if entry.scores is not None)
+                rows = (Scores(rename(entry.image), entry.scores) for entry in entries() if entry.scores is not None)
                 write_scores(rows, self.tagger.spec, self.scores)
 
 

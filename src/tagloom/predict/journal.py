@@ -9,7 +9,7 @@ journal, and the journal is deleted. It is read and written line by line, so it 
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -108,21 +108,12 @@ class Journal:
 
     def entries(self) -> Iterator[Entry]:
         """Read all images and their tags, from the first."""
-        self._file.seek(0)
-        next(self._file)
-        if self._scores is not None:
-            self._scores.seek(0)
-        for line in self._file:
-            image, tags = json.loads(line)
-            scores = None if self._scores is None else np.frombuffer(self._scores.read(2 * self._classes), np.float16)
-            yield Entry(image, None, None) if tags is None else Entry(image, [Tag(*tag) for tag in tags], scores)
+        return _entries(self._file, self._scores, self._classes)
 
     def delete(self) -> None:
         """Close and remove the journal, once the tags are in their file."""
         self._close()
-        for path in (self.path, _scores_path(self._out)) if self._classes else (self.path,):
-            with suppress(OSError):
-                path.unlink()
+        delete_journal(self._out)
 
     def _begin(self, images: Iterator[str], resume: bool, chunk: int) -> None:
         """Find out what the files hold, and go to the end of what is to be kept."""
@@ -205,6 +196,31 @@ class Journal:
             ) from None
         except OSError:  # a file system without locks
             return
+
+
+def read_entries(out: Path, classes: int = 0) -> Iterator[Entry]:
+    """Read a journal that is complete: all images and their tags, and so many scores of each."""
+    with journal_path(out).open("rb") as file, ExitStack() as stack:
+        scores = stack.enter_context(_scores_path(out).open("rb")) if classes else None
+        yield from _entries(file, scores, classes)
+
+
+def delete_journal(out: Path) -> None:
+    """Remove the journal of a file, if there is one."""
+    for path in (journal_path(out), _scores_path(out)):
+        with suppress(OSError):
+            path.unlink()
+
+
+def _entries(file: BinaryIO, scores: BinaryIO | None, classes: int) -> Iterator[Entry]:
+    file.seek(0)
+    next(file)
+    if scores is not None:
+        scores.seek(0)
+    for line in file:
+        image, tags = json.loads(line)
+        row = None if scores is None else np.frombuffer(scores.read(2 * classes), np.float16)
+        yield Entry(image, None, None) if tags is None else Entry(image, [Tag(*tag) for tag in tags], row)
 
 
 def journal_path(out: Path) -> Path:
