@@ -33,6 +33,9 @@ def plan(
     image_kilobytes: Annotated[
         float | None, typer.Option(help="Mean size of your image files, instead of the profile's.")
     ] = None,
+    read_megabytes: Annotated[
+        float | None, typer.Option(help="Megabytes per second of each machine's disk, instead of the profile's.")
+    ] = None,
     price_per_hour: Annotated[float | None, typer.Option(help="Of one machine with its GPUs: prints money.")] = None,
     measure: Annotated[
         bool, typer.Option("--measure", help="Measure this machine and write its profile; about half a minute.")
@@ -72,6 +75,8 @@ def plan(
     found = read_profile(path)
     if image_kilobytes is not None:
         found = replace(found, image_bytes=1000 * image_kilobytes)
+    if read_megabytes is not None:
+        found = replace(found, read_rate=1e6 * read_megabytes)
     if images is None or labels is None:
         if json_path:
             write_json(json_path, asdict(found))
