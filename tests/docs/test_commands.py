@@ -18,7 +18,7 @@ from documents import PAGES, ROOT, Block, arguments, blocks, inline_code, page_n
 
 ONLY_PARSED = {
     r"coco/|coco-mini/|VOCdevkit|NUS-WIDE|nus/|open-images/|imagenet/": "the data set is not part of the repository",
-    r"--engine ray": "wants a Ray cluster; tests/training/distill runs Ray on this machine",
+    r"--engine ray": "wants a Ray cluster; tests/predict and tests/training/distill run Ray on this machine",
     r"tagloom serve": "runs until it is stopped; tests/serve starts real servers, and types the page's curl commands",
     r"tagloom review|review/labels": "waits for answers; tests/serve/test_review_page.py gives them",
     r"\bpush\b|hf-hub:me/": "needs the hub; tests/export/test_publish.py runs one on this machine",
@@ -125,7 +125,9 @@ class Reader:
         import timm
 
         import tagloom
+        from tagloom.training import machine
 
+        monkeypatch.setattr(machine, "SECONDS", 0.02)
         create = timm.create_model
         monkeypatch.setattr(
             timm, "create_model", lambda *given, **options: create(*given, **{**options, "pretrained": False})

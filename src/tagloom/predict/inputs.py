@@ -68,7 +68,7 @@ def read_shard(given: str) -> Shard:
     """Read a shard as the command takes it, counted from 1.
 
     >>> read_shard("3/8")
-    Shard(index=2, count=8)
+    Shard(index=2, count=8, block=1)
     """
     number, _, count = given.partition("/")
     if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
