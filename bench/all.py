@@ -50,6 +50,7 @@ OTHERS = {
     "eight_bit_maps": "what maps in 8 bits cost a trained tagger, in mAP and space",
     "jpeg_decoding": "which JPEG decoder to use",
     "keywords": "whether time and memory of keywords grow with the library",
+    "many_labels": "training and metrics with 9,600 labels and a million rows: rate and memory, ten minutes",
     "multiply_adds": "multiply-adds of heads against the ML-Decoder paper's tables",
     "throughput": "ML-Decoder's Table 9 with a backbone in front: speed and the largest batch",
 }

@@ -2,6 +2,8 @@
 
 import importlib
 import inspect
+import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -57,3 +59,14 @@ def test_a_part_of_the_claims_never_replaces_the_page(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         everything.main()
     assert "is of a full run" in capsys.readouterr().err
+
+
+def test_training_with_many_labels_works_in_small(tmp_path):
+    small = ["training", "--rows", "400", "--labels", "120", "--steps", "2", "--folder", str(tmp_path)]
+    command = [sys.executable, str(BENCH / "many_labels.py"), *small]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
+    found = json.loads(done.stdout)
+    assert (found["rows"], found["labels"], found["held_out"]) == (400, 120, 40)
+    assert found["images_per_cpu_second"] > 0
+    assert found["training"]["own_mb"] < 4000
+    assert list(tmp_path.iterdir()) == []

@@ -21,7 +21,7 @@ ONLY_PARSED = {
     r"coco/|coco-mini/|VOCdevkit|NUS-WIDE|nus/|open-images/|imagenet/": "the data set is not part of the repository",
     r"https://|s3://|runs/remote": "the address is an example; tests/data/packed reads from servers on this machine",
     r"webdataset": "wants tars; tests/data/packed/test_webdataset.py makes some",
-    r"--engine ray": "wants a Ray cluster; tests/training/distill runs Ray on this machine",
+    r"--engine ray": "wants a Ray cluster; tests/predict and tests/training/distill run Ray on this machine",
     r"--processes": "starts processes; tests/training/ranks trains, kills and tags in several",
     r"tagloom serve": "runs until it is stopped; tests/serve starts real servers, and types the page's curl commands",
     r"tagloom review|review/labels": "waits for answers; tests/serve/test_review_page.py gives them",
@@ -129,7 +129,9 @@ class Reader:
         import timm
 
         import tagloom
+        from tagloom.training import machine
 
+        monkeypatch.setattr(machine, "SECONDS", 0.02)
         create = timm.create_model
         monkeypatch.setattr(
             timm, "create_model", lambda *given, **options: create(*given, **{**options, "pretrained": False})

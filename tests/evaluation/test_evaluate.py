@@ -31,9 +31,12 @@ def photos(scenes, tmp_path) -> Path:
 
 
 def assert_same(ours, theirs) -> None:
-    assert set(ours) == set(theirs)
-    for name, value in theirs.items():
-        assert ours[name] == pytest.approx(value), name
+    head, middle, tail = ours["long_tail"]  # of the scenes' classes, all were learned from fewer than 20 images
+    assert (head["classes"], middle["classes"], tail["mAP"]) == (0, 0, pytest.approx(theirs["mAP"]))
+    names = set(ours) - {"long_tail"}
+    assert names == set(theirs) - {"long_tail"}
+    for name in names:
+        assert ours[name] == pytest.approx(theirs[name]), name
 
 
 @pytest.mark.parametrize("threshold", [None, 0.3])

@@ -54,7 +54,7 @@ def test_curves_lie_on_scikit_learns(drawn) -> None:
 
 def test_histograms_count_every_known_pair_once(drawn) -> None:
     scores, targets, known, _ = drawn
-    positive, negative = score_histograms(scores, targets > 0, known)
+    positive, negative = score_histograms(scores, targets, known)
     assert positive.sum() == ((targets > 0) & known).sum()
     assert negative.sum() == ((targets == 0) & known).sum()
 

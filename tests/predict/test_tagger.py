@@ -185,6 +185,7 @@ def test_a_network_that_does_not_fit_its_description_is_refused(folder, paths):
     content["classes"] = content["classes"][:-1]
     content["thresholds"] = content["thresholds"][:-1]
     content.pop("held_out", None)
+    content.pop("training_positives", None)
     (folder / "tagger.json").write_text(json.dumps(content))
     with pytest.raises(TaggerError, match="names 23 classes"):
         load(folder).predict(paths[0])

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tagloom.data.table import LabelTable
 from tagloom.errors import TagloomError
 from tagloom.predict.tagger import Tagger
 from tagloom.recipe.pictures import Preprocess
-from tagloom.report.page import write_report
+from tagloom.report.page import sections, write_report
 from tagloom.report.page.facts import read_epochs
 from tagloom.tagger.spec import TaggerSpec
 
@@ -132,15 +133,40 @@ def test_a_tagger_without_heat_maps_has_a_report_without_them(tmp_path) -> None:
 
 
 def test_thousands_of_classes_make_a_small_page(tmp_path) -> None:
-    classes = tuple(f"class {number}" for number in range(3000))
+    classes = tuple(f"class {number}" for number in range(9600))
     table = colour_table(tmp_path / "data", classes, 300)
     write_report(
         stub_tagger(classes), table.with_classes(classes, on_missing="negative"), tmp_path, tmp_path / "r.html"
     )
-    assert (tmp_path / "r.html").stat().st_size < 5_000_000
+    assert (tmp_path / "r.html").stat().st_size < 2_000_000
     page = Page((tmp_path / "r.html").read_text())
-    assert len(json.loads(page.data)) == 3000
+    assert len(json.loads(page.data)) == 9600
     assert sum(tag == "svg" for tag, _ in page.elements) < 40
+
+
+def test_of_very_many_pairs_the_curve_is_drawn_from_evenly_spaced_images(tmp_path, monkeypatch) -> None:
+    table = colour_table(tmp_path / "data", ("a", "b"), 30)
+    monkeypatch.setattr(sections, "MOST_PAIRS", 20)
+    write_report(stub_tagger(("a", "b")), table, tmp_path, tmp_path / "r.html")
+    assert "From 10 evenly spaced images" in (tmp_path / "r.html").read_text()
+
+
+def test_the_long_tail_is_shown_where_the_tagger_knows_it(tmp_path) -> None:
+    table = colour_table(tmp_path / "data", ("a", "b"), 30)
+    tagger = stub_tagger(("a", "b"))
+    tagger.spec = replace(tagger.spec, training_positives=(500, 3))
+    facts = write_report(tagger, table, tmp_path, tmp_path / "r.html")
+    page = Page((tmp_path / "r.html").read_text())
+    head, middle, tail = facts.result.metrics["long_tail"]
+    assert [head["mAP"], middle["mAP"], tail["mAP"]] == [
+        *facts.result.metrics["AP"][:1],
+        None,
+        facts.result.metrics["AP"][1],
+    ]
+    text = " ".join(page.words)
+    assert f"head more than 100 training images 1 {head['mAP']:.2f}" in text
+    assert f"tail fewer than 20 1 {tail['mAP']:.2f}" in text
+    assert [row[-1] for row in json.loads(page.data)] == [500, 3]
 
 
 def test_a_strange_log_is_no_reason_to_fail(tmp_path) -> None:

@@ -5,12 +5,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from browser import DROP, HEAT, PASTE, chromium, screenshot
 from serving import Client, encoded, serving
 
 from tagloom.data import load_table
+from tagloom.predict.tagger import Tagger
+from tagloom.recipe.pictures import Preprocess
 from tagloom.serve.guard import Access
+from tagloom.tagger.spec import TaggerSpec
 
 TOKEN = "a-token-of-the-tests"
 
@@ -316,3 +320,29 @@ def test_many_pictures_while_the_server_is_busy_are_tagged_in_the_end(open_page,
         files = [{"name": f"{n}.jpg", "mimeType": "image/jpeg", "buffer": encoded(n)} for n in range(8)]
         page.set_input_files("#file", files)
         until(page, "document.getElementById('folder-count').textContent === '8 of 8 pictures tagged'")
+
+
+def test_thousands_of_labels_are_searched_and_never_all_drawn(open_page, jpeg):
+    classes = tuple(f"label {number}" for number in range(9600))
+    weights = np.random.default_rng(0).normal(size=(3, len(classes))).astype(np.float32)
+
+    def network(pixels):
+        return (pixels.reshape(len(pixels), -1, 3).mean(axis=1) / 64 - 2).astype(np.float32) @ weights
+
+    spec = TaggerSpec(classes, Preprocess(size=32), "stub", "gap", thresholds=(0.9999,) * len(classes))
+    tagger = Tagger(spec, network, "onnx", name="many")
+    with serving({"many": tagger}) as client:
+        page = open_page(client.url, allowed="422")  # without a network there are no heat maps
+        drop(page, jpeg)
+        page.locator("summary").click()
+        assert page.locator(".rest .tag").count() == 12
+        page.get_by_label("Find a label").fill("LABEL 4711")
+        assert page.locator(".rest .name").all_text_contents() == ["label 4711"]
+        score = tagger.scores([jpeg])[0][4711]
+        assert page.locator(".rest .value").all_text_contents() == [f"{round(100 * float(score))}%"]
+        screenshot(page, "many-labels")
+        page.locator("#threshold").fill("0")
+        above = int((tagger.scores([jpeg])[0] > 0).sum())
+        assert page.locator(".panel > .tags .tag").count() == 100
+        assert page.locator(".more").text_content() == f"and {above - 100:,} more tags"
+        screenshot(page, "many-tags")

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError
 from tagloom.recipe import recipe_from_dict
+from tagloom.training import tables
 from tagloom.training.log import RunLog
 from tagloom.training.plan import RunPlan
 from tagloom.training.tables import Tables, focus, hold_out, load_tables, report_tables
@@ -58,6 +59,12 @@ def test_a_teacher_holds_out_what_its_student_holds_out(scenes):
             held = {part.table.images[row] for row in np.flatnonzero(part.held_out)}
             assert held == student_rows & set(part.table.images)
             assert part.table.classes == part.val.classes == classes
+
+
+def test_no_more_images_are_held_out_than_thresholds_need(table, monkeypatch):
+    assert hold_out(table, RECIPE).sum() == 10
+    monkeypatch.setattr(tables, "MOST_HELD_OUT", 6)
+    assert hold_out(table, RECIPE).sum() == 6
 
 
 def test_nothing_is_held_out_where_it_would_have_no_label(table):

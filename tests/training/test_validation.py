@@ -1,9 +1,12 @@
 """What is watched after every epoch: everything, or of very many images the same sample every time."""
 
+from pathlib import Path
+
 import numpy as np
 import torch
 from scipy.sparse import csr_array
 
+from tagloom import scratch
 from tagloom.data.table import LabelTable
 from tagloom.training import validation
 from tagloom.training.context import RunContext
@@ -36,9 +39,9 @@ def watched_rows(folder, monkeypatch, *, most, seed=0, val=True):
     with RunLog(folder) as log:
         monkeypatch.setattr(log, "say", said.append)
         found = choose_watched(run, seed, RunContext(folder, torch.device("cpu"), folder, StopRequest(), log))
-    scored = score_batches(lambda rows: rows.expand(-1, 6), found.batches, device=torch.device("cpu"))
+    scored = score_batches(lambda rows: rows.expand(-1, 6), found.batches, folder=folder, device=torch.device("cpu"))
     rows = scored.logits[:, 0].astype(int)
-    np.testing.assert_array_equal(scored.targets, (rows[:, None] >> np.arange(6)) & 1)
+    np.testing.assert_array_equal(scored.targets.toarray(), (rows[:, None] >> np.arange(6)) & 1)
     return rows.tolist(), " ".join(said), found.what
 
 
@@ -63,3 +66,15 @@ def test_without_validation_images_those_held_out_are_watched(tmp_path, monkeypa
     assert len(rows) == 15
     assert "held-out images" in said
     assert what == "a sample of held-out images"
+
+
+def test_logits_that_are_too_large_for_memory_are_in_a_file_of_the_run(tmp_path, monkeypatch):
+    batches = batches_of(tmp_path)
+    cpu = torch.device("cpu")
+    inside = score_batches(lambda rows: rows.expand(-1, 6), batches, folder=tmp_path, device=cpu)
+    monkeypatch.setattr(scratch, "IN_MEMORY", 10)
+    outside = score_batches(lambda rows: rows.expand(-1, 6), batches, folder=tmp_path, device=cpu)
+    assert isinstance(outside.logits, np.memmap)
+    assert Path(outside.logits.filename).parent == tmp_path
+    np.testing.assert_array_equal(outside.logits, inside.logits)
+    assert not list(tmp_path.glob("scratch-*"))

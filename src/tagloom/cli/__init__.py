@@ -23,7 +23,7 @@ from tagloom.training.launched import is_launched, rank_launched, restarts
 # the name of the file and of the function in it (`import_`, since `import` is taken in Python).
 VERBS: dict[str, tuple[str, ...]] = {
     "Use a tagger": ("predict", "tags", "keywords", "review", "serve", "evaluate", "export", "push", "import_"),
-    "Train a tagger": ("check", "doubts", "pack", "train", "distill", "study", "recipes"),
+    "Train a tagger": ("check", "doubts", "plan", "pack", "train", "distill", "study", "recipes"),
     "Look closer": ("report", "compare", "hard", "explain", "partition", "heads", "cache"),
     "Try it out": ("demo", "scenes"),
 }

@@ -1,7 +1,7 @@
 """`tagloom predict`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -29,6 +29,7 @@ from tagloom.wording import printable
 
 if TYPE_CHECKING:
     from tagloom.predict.files import Job
+    from tagloom.predict.ray_parts import TaggerSource
     from tagloom.scoring.tags import Tag
     from tagloom.training.ranks import World
 
@@ -63,6 +64,15 @@ def predict(
     shard: Annotated[
         str | None, typer.Option(help="Tag only one part of the images, for example 3/8 on the third of 8 machines.")
     ] = None,
+    engine: Annotated[
+        Literal["local", "ray"],
+        typer.Option(
+            help="Tag here, or with --out or --scores on the Ray cluster of RAY_ADDRESS (or one started here)."
+        ),
+    ] = "local",
+    parts: Annotated[
+        int, typer.Option(min=1, help="With --engine ray: share the images out into so many tasks, one core each.")
+    ] = 8,
     resume: Annotated[
         bool,
         typer.Option(
@@ -80,16 +90,27 @@ def predict(
 
     With --out or --scores you can stop at any time with Ctrl-C and continue with --resume: the files are the same.
     They are also the same with --processes, or under torchrun, where each process tags its share of the images.
+
+    With --engine ray, many machines tag parts of the images, and lost ones are replaced: again the files are the same.
     """
     from tagloom.predict.files import Job, read_labels, split_arguments
     from tagloom.predict.inputs import read_shard
+    from tagloom.predict.ray_parts import TaggerSource
     from tagloom.predict.tagger import load
 
     to_files = out is not None or scores is not None
     if resume and not to_files:
         raise TagloomError("--resume continues a prediction that writes a file. Name that file with --out or --scores.")
-    if (processes > 1 or is_launched()) and not to_files:
-        raise TagloomError("several processes write their tags to one file. Name it with --out or --scores.")
+    if (processes > 1 or is_launched()) and (not to_files or engine == "ray"):
+        raise TagloomError(
+            "several processes write their tags to one file. Name it with --out or --scores, and leave --engine ray "
+            "out, which starts processes itself."
+        )
+    if engine == "ray" and (not to_files or shard is not None or promise_on is not None):
+        raise TagloomError(
+            "--engine ray writes whole files: name them with --out or --scores, without --shard, and "
+            "promise on a table with another command (--promise-on)."
+        )
     run, images = split_arguments(places)
     part = None if shard is None else read_shard(shard)
     share_work(processes)
@@ -104,7 +125,13 @@ def predict(
         name_left_out(rule.left_out, tagger.spec.held_out, precision, recall)
         job = Job(tagger, images, out, scores, rule, part)
         console = open_console()
-        tagged = _to_files(job, console, resume or restarts() > 0, world) if to_files else _to_terminal(job, console)
+        if engine == "ray":
+            names = None if labels is None else tuple(read_labels(labels))
+            tagged = _on_ray(job, TaggerSource(_absolute(run), device, words, names), parts, console, resume)
+        elif to_files:
+            tagged = _to_files(job, console, resume or restarts() > 0, world)
+        else:
+            tagged = _to_terminal(job, console)
     if not tagged:
         raise typer.Exit(1)
 
@@ -151,6 +178,31 @@ def _to_files(job: "Job", console: Console, resume: bool, world: "World | None")
     if is_first:
         print_line(console, f"{found.tagged} of {found.tagged + found.failed} images tagged, in {target}")
     return found.tagged
+
+
+def _on_ray(job: "Job", source: "TaggerSource", parts: int, console: Console, resume: bool) -> int:
+    """Write the files with what Ray tasks tag, and give the number of images that were tagged."""
+    from tagloom.predict.ray_parts import run_on_ray
+
+    with StopRequest() as stop, show_progress(console, "parts tagged") as progress:
+        found = run_on_ray(
+            job,
+            source,
+            parts,
+            resume=resume,
+            stop=stop,
+            interrupted=Interrupted,
+            on_error=warn,
+            on_part=lambda done: progress(done, parts),
+        )
+    target = " and ".join(str(path) for path in (job.out, job.scores) if path)
+    print_line(console, f"{found.tagged} of {found.tagged + found.failed} images tagged, in {target}")
+    return found.tagged
+
+
+def _absolute(run: str | None) -> str | None:
+    """Give a tagger folder by its whole path: a worker runs in another folder."""
+    return str(Path(run).absolute()) if run is not None and Path(run).is_dir() else run
 
 
 def tags_line(image: str, tags: "list[Tag]") -> Text:

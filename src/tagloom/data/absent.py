@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from tagloom.data.pair_counts import pairs_per_class, unknown_per_class
 from tagloom.data.table import LabelTable, Pairs, pairs_at
@@ -39,17 +38,11 @@ def presume_negative(table: LabelTable, columns: Columns) -> LabelTable:
     if not columns.any():
         return table
     if not left.any():
-        return replace(table, unlisted="negative", exceptions=None)
-    shape = (len(table), len(table.classes))
-    listed = csr_array(shape, dtype=np.bool_) if table.exceptions is None else table.exceptions
-    if table.unlisted == "negative":  # the exceptions are unknown pairs
-        return replace(table, exceptions=_in_columns(listed, left))
-    if columns.sum() < left.sum():  # list the fewer pairs
-        silent = csr_array(csr_array(np.broadcast_to(columns, shape)) > table.positive)
-        return replace(table, exceptions=csr_array(_in_columns(listed, ~columns) + silent))
-    known = csr_array(table.positive + listed)
-    unknown = csr_array(csr_array(np.broadcast_to(left, shape)) > known)
-    return replace(table, unlisted="negative", exceptions=unknown)
+        return replace(table, unlisted="negative", exceptions=None, presumed=frozenset())
+    if table.unlisted == "unknown":
+        names = (table.classes[column] for column in np.flatnonzero(columns))
+        return replace(table, presumed=table.presumed.union(names))
+    return table if table.exceptions is None else replace(table, exceptions=_in_columns(table.exceptions, left))
 
 
 def _in_columns(pairs: Pairs, columns: Columns) -> Pairs:

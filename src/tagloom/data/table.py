@@ -17,6 +17,7 @@ from scipy.sparse import csr_array, hstack
 from tagloom.data.label_tree import LabelTree
 from tagloom.data.options import check_option
 from tagloom.data.packed.images import ImageFile, PackedImages
+from tagloom.data.pair_flags import PairFlags
 from tagloom.errors import DataError
 from tagloom.wording import listed, shown
 
@@ -52,6 +53,8 @@ class LabelTable:
     """(images, classes) bool: the unknown pairs if `unlisted` is "negative", otherwise the negative ones."""
     unlisted: Unlisted = "negative"
     """What pairs are that neither matrix lists."""
+    presumed: frozenset[str] = frozenset()
+    """Classes whose unlisted pairs are negative all the same where `unlisted` is "unknown"."""
     task: Task = "multi"
     """"single" if the source allows only one label per image, as class folders do."""
     source: str = ""
@@ -115,13 +118,20 @@ class LabelTable:
 
     def known(self, rows: Rows) -> NDArray[np.bool_]:
         """Return whether each pair of some rows is known, (n, classes)."""
+        known = self.known_pairs(rows)
+        return np.ones((len(self._index(rows)), len(self.classes)), np.bool_) if known is None else known.toarray()
+
+    def known_pairs(self, rows: Rows) -> PairFlags | None:
+        """Return whether each pair of some rows is known, (n, classes), as sparse as the table; None if all are."""
         index = self._index(rows)
-        excepted = (
-            np.zeros((len(index), len(self.classes)), dtype=np.bool_)
-            if self.exceptions is None
-            else self.exceptions[index].toarray()
-        )
-        return ~excepted if self.unlisted == "negative" else excepted | self.positive[index].toarray()
+        usual = self._unlisted_known
+        if self.unlisted == "negative":
+            return None if self.exceptions is None else PairFlags(usual, self.exceptions[index])
+        known = self.positive[index]
+        if self.exceptions is not None:
+            known = csr_array(known + self.exceptions[index])
+        where = np.flatnonzero(~usual[known.indices])  # the others are known as their classes usually are
+        return PairFlags(usual, pairs_at(known.tocoo().row[where], known.indices[where], known.shape))
 
     def select(self, rows: Rows) -> "LabelTable":
         """Return the table of only these rows, in the order given."""
@@ -227,10 +237,16 @@ class LabelTable:
         names = "\n".join([*self.images, "", *self.classes])
         digest = hashlib.blake2b(names.encode("utf-8", "surrogatepass"), digest_size=16)
         digest.update(f"\n{self.unlisted}\n".encode())
+        digest.update("\n".join(sorted(self.presumed)).encode())
         for pairs in (self.positive, self.exceptions):
             if pairs is not None:
                 digest.update(pairs.indptr.tobytes() + pairs.indices.tobytes())
         return digest.hexdigest()
+
+    @cached_property
+    def _unlisted_known(self) -> NDArray[np.bool_]:
+        """Whether the unlisted pairs of each class are known, (classes,)."""
+        return np.array([self.unlisted == "negative" or name in self.presumed for name in self.classes], np.bool_)
 
     @property
     def _name(self) -> str:

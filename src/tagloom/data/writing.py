@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tagloom.data.pair_counts import pairs_per_class, unknown_per_class
 from tagloom.data.parsing.classes import CLASSES_FILE
 from tagloom.data.parsing.fields import join_labels
 from tagloom.data.parsing.image_paths import FORMULA_MARKS, path_field
@@ -26,7 +27,7 @@ def write_table(table: LabelTable, path: Path) -> Path:
         table: A table without unknown pairs, which a list of labels cannot express.
         path: The CSV file.
     """
-    if not table.known(np.arange(len(table))).all():
+    if unknown_per_class(table, pairs_per_class(table.positive)).any():
         raise DataError(f"{table.source}: has unknown pairs, which a list of labels cannot express.")
     if odd := [name for name in table.classes if name != name.strip() or "\n" in name or "\r" in name]:
         found = listed(map(shown, odd))

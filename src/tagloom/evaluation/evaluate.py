@@ -1,6 +1,8 @@
 """Measuring a tagger on a labelled table."""
 
+import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -19,6 +21,7 @@ from tagloom.progress import Progress, no_progress
 from tagloom.recipe.parts import MAX_BROKEN_SHARE
 from tagloom.scoring.calibration import to_scores
 from tagloom.scoring.measure import measure_scores
+from tagloom.scratch import scratch_array
 
 ScoredImages: TypeAlias = Literal["all", "with-unseen"]
 """Which images a split is scored on."""
@@ -29,7 +32,8 @@ class Evaluation:
     """How good a tagger is on a table.
 
     Attributes:
-        metrics: The dict of `tagloom.metrics.score`; for a tagger with a label tree also "levels".
+        metrics: The dict of `tagloom.metrics.score`; for a tagger with a label tree also "levels",
+            for one that knows how many images of each class it learned from also "long_tail".
         rows: Rows of the table that could be read, (n,).
         scores: Their scores, (n, N).
         broken: Images that could not be read and are not counted.
@@ -89,14 +93,15 @@ def evaluate(
     rows, logits, broken = _run(tagger, table, max_broken, progress)
     metrics, calibration = measure_scores(
         logits,
-        table.targets(rows),
-        table.known(rows),
+        table.positive[rows],
+        table.known_pairs(rows),
         threshold=tagger.spec.threshold_row() if threshold is None else threshold,
         top_k=top_k,
         task=tagger.spec.task,
         activation=tagger.spec.activation,
         calibration=tagger.spec.calibration,
         tree=tagger.spec.tree,
+        training_positives=tagger.spec.training_positives,
     )
     return Evaluation(metrics, rows, tagger.to_scores(logits), broken, calibration, tagger.classes)
 
@@ -136,7 +141,7 @@ def evaluate_split(
     rows, logits, broken = _run(scorer, table, max_broken, progress)
     ranked = to_scores(logits, scorer.spec.activation)[:, columns]
     unseen = range(len(split.seen), len(labels))
-    metrics = zero_shot_score(ranked, table.targets(rows), unseen, table.known(rows))
+    metrics = zero_shot_score(ranked, table.positive[rows], unseen, table.known_pairs(rows))
     return Evaluation(metrics, rows, scorer.to_scores(logits)[:, columns], broken, classes=labels)
 
 
@@ -167,14 +172,15 @@ def _run(
     tagger: Tagger, table: LabelTable, max_broken: float, progress: Progress
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], list[ImageError]]:
     """Give the rows of a table that could be read, their logits (n, N), and the errors of the others."""
-    logits = np.zeros((len(table), len(tagger.classes)), np.float32)
+    logits = scratch_array((len(table), len(tagger.classes)), np.float32, Path(tempfile.gettempdir()))
+    rows: list[int] = []
     broken: list[tuple[int, ImageError]] = []
     for row, result in tagger.stream_logits(table.image(row) for row in range(len(table))):
         if isinstance(result, ImageError):
             broken.append((row, result))
         else:
-            logits[row] = result
+            logits[len(rows)] = result
+            rows.append(row)
         progress(row + 1, len(table))
     check_broken(broken, len(table), max_broken, table.source, "max_broken=0.2 (tagloom evaluate … --max-broken 0.2)")
-    rows = np.setdiff1d(np.arange(len(table)), [row for row, _ in broken])
-    return rows, logits[rows], [error for _, error in broken]
+    return np.array(rows, np.int64), logits[: len(rows)], [error for _, error in broken]

@@ -1,11 +1,18 @@
-"""What a table's scores say beyond metrics: counts per class, curves, errors in company, labels that look wrong."""
+"""What a table's scores say beyond metrics: counts per class, curves, errors in company, labels that look wrong.
 
+Everywhere, `scores` are (n, N), `targets` 0 or 1 and `known` bool of the same shape, dense or sparse; None for `known`
+means that all pairs are known. They are read some images at a time, so 9,600 classes need no more memory than 80.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+
+from tagloom.metrics.blocks import BLOCK_ELEMENTS, Known, Targets, flags_by_image, sliced_by_image
 
 Scores = NDArray[np.float32]
 Flags = NDArray[np.bool_]
@@ -37,10 +44,37 @@ class Counts(NamedTuple):
         return _percent(2 * self.right, 2 * self.right + self.wrong + self.missed)
 
 
-def count_tags(scores: Scores, targets: NDArray[np.uint8], known: Flags, thresholds: Scores) -> Counts:
+class Block(NamedTuple):
+    """Some images in a row from `start` on: their scores, and which pairs are known to be true and to be untrue."""
+
+    start: int
+    scores: Scores
+    true: Flags
+    untrue: Flags
+
+
+def image_blocks(scores: Scores, targets: Targets, known: Known) -> Iterator[Block]:
+    """Give all images, a few megabytes at a time."""
+    targets, known = sliced_by_image(targets), sliced_by_image(known)
+    step = max(1, BLOCK_ELEMENTS // max(scores.shape[1], 1))
+    for start in range(0, len(scores), step):
+        rows = slice(start, start + step)
+        true = flags_by_image(targets, rows)
+        untrue = ~true
+        if known is not None:
+            seen = flags_by_image(known, rows)
+            true, untrue = true & seen, untrue & seen
+        yield Block(start, scores[rows], true, untrue)
+
+
+def count_tags(scores: Scores, targets: Targets, known: Known, thresholds: Scores) -> Counts:
     """Count right, wrong and missed tags of each class; a tag is a score above its threshold."""
-    tagged, true = (scores > thresholds) & known, (targets > 0) & known
-    return Counts(*((flags).sum(axis=0) for flags in (tagged & true, tagged & ~true, ~tagged & true)))
+    counts = np.zeros((3, scores.shape[1]), np.int64)
+    for block in image_blocks(scores, targets, known):
+        tagged = block.scores > thresholds
+        for place, flags in enumerate((tagged & block.true, tagged & block.untrue, ~tagged & block.true)):
+            counts[place] += np.count_nonzero(flags, axis=0)
+    return Counts(*counts)
 
 
 def precision_recall_curve(scores: Scores, true: Flags) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -56,10 +90,14 @@ def precision_recall_curve(scores: Scores, true: Flags) -> tuple[NDArray[np.floa
     return recall[kept], precision[kept]
 
 
-def score_histograms(scores: Scores, true: Flags, known: Flags) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def score_histograms(scores: Scores, targets: Targets, known: Known) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Count the scores of positive and of negative known pairs in `HISTOGRAM_BINS` bins from 0 to 1."""
     edges = np.linspace(0, 1, HISTOGRAM_BINS + 1)
-    return tuple(np.histogram(scores[pairs & known], edges)[0] for pairs in (true, ~true))  # type: ignore[return-value]
+    counts = np.zeros((2, HISTOGRAM_BINS), np.int64)
+    for block in image_blocks(scores, targets, known):
+        for place, pairs in enumerate((block.true, block.untrue)):
+            counts[place] += np.histogram(block.scores[pairs], edges)[0]
+    return counts[0], counts[1]
 
 
 class Moved(NamedTuple):
@@ -73,7 +111,7 @@ class Moved(NamedTuple):
 
 
 def move_thresholds(
-    scores: Scores, targets: NDArray[np.uint8], known: Flags, thresholds: Scores, steps: NDArray[np.float64]
+    scores: Scores, targets: Targets, known: Known, thresholds: Scores, steps: NDArray[np.float64]
 ) -> list[Moved]:
     """Say what moving all thresholds up or down would cost."""
     moved = []
@@ -106,26 +144,30 @@ class Company(NamedTuple):
     instead: int
 
 
-def errors_in_company(
-    scores: Scores, targets: NDArray[np.uint8], known: Flags, thresholds: Scores, most: int
-) -> list[Company]:
+def errors_in_company(scores: Scores, targets: Targets, known: Known, thresholds: Scores, most: int) -> list[Company]:
     """List wrong tags by the true labels they come with, those furthest beyond chance first.
 
     A pair with much `together`: the tag is guessed because it usually comes with the label. A pair with many
     `instead` is a confusion: one label is mistaken for the other.
     """
-    true, tagged = (targets > 0) & known, (scores > thresholds) & known
-    flags = (true, tagged & ~true, true & ~tagged)
-    truth, wrong, missed = (sparse.csr_array(part, dtype=np.float32) for part in flags)
+    parts: list[list[Any]] = [[], [], []]
+    untrue = np.zeros(scores.shape[1], np.int64)
+    for block in image_blocks(scores, targets, known):
+        tagged = block.scores > thresholds
+        untrue += np.count_nonzero(block.untrue, axis=0)
+        for part, flags in zip(parts, (block.true, tagged & block.untrue, block.true & ~tagged), strict=True):
+            part.append(sparse.csr_array(flags, dtype=np.float32))
+    if not parts[0]:
+        return []
+    truth, wrong, missed = (sparse.csr_array(sparse.vstack(part)) for part in parts)
     pairs: Any = sparse.coo_array(truth.T @ wrong)
     if not pairs.nnz:
         return []
     labels, tags = pairs.coords
-    untrue = np.maximum((known & ~true).sum(axis=0), 1)
-    chance = wrong.sum(axis=0) / untrue
+    chance = wrong.sum(axis=0) / np.maximum(untrue, 1)
     # Images that have the label and could have the wrong tag: those where the tag is not true.
     both: Any = sparse.csr_array(truth.T @ truth)
-    have = np.asarray(true.sum(axis=0), np.float64)
+    have = np.asarray(truth.sum(axis=0), np.float64)
     together = np.asarray(both[labels, tags]).ravel()
     expected = chance[tags] * (have[labels] - together)
     beyond = (pairs.data - expected) / np.sqrt(np.maximum(expected, 1.0))
@@ -155,19 +197,22 @@ class Suspect(NamedTuple):
 
 
 def suspicious_labels(
-    scores: Scores, targets: NDArray[np.uint8], known: Flags, count: int
+    scores: Scores, targets: Targets, known: Known, count: int
 ) -> tuple[list[Suspect], list[Suspect]]:
     """List labels that look missing (high scores of negatives) and labels that look wrong (low scores of positives).
 
     At most one of each kind per image.
     """
-    true = targets > 0
-    missing = _best_per_image(np.where(known & ~true, scores, -1.0), count)
-    wrong = _best_per_image(np.where(known & true, 1.0 - scores, -1.0), count)
-    return (
-        [Suspect(row, column, value) for row, column, value in missing],
-        [Suspect(row, column, 1.0 - value) for row, column, value in wrong],
-    )
+    missing: list[Suspect] = []
+    wrong: list[Suspect] = []
+    for block in image_blocks(scores, targets, known):
+        high = _best_per_image(np.where(block.untrue, block.scores, -1.0), count)
+        low = _best_per_image(np.where(block.true, 1.0 - block.scores, -1.0), count)
+        missing += [Suspect(block.start + row, column, value) for row, column, value in high]
+        wrong += [Suspect(block.start + row, column, 1.0 - value) for row, column, value in low]
+    missing.sort(key=lambda suspect: -suspect.score)
+    wrong.sort(key=lambda suspect: suspect.score)
+    return missing[:count], wrong[:count]
 
 
 @dataclass(frozen=True)
@@ -185,13 +230,21 @@ class HardImage:
     worst: int
 
 
-def hardest_images(scores: Scores, targets: NDArray[np.uint8], known: Flags, count: int) -> list[HardImage]:
+def hardest_images(scores: Scores, targets: Targets, known: Known, count: int) -> list[HardImage]:
     """List the images whose labels are least likely by the scores."""
-    likely = np.clip(np.where(targets > 0, scores, 1 - scores), _CLIP, 1)
-    loss = np.where(known, -np.log(likely), 0)
-    total = loss.sum(axis=1)
-    rows = np.argsort(-total, kind="stable")[:count]
-    return [HardImage(int(row), float(total[row]), int(loss[row].argmax())) for row in rows if total[row] > 0]
+    found: list[HardImage] = []
+    for block in image_blocks(scores, targets, known):
+        likely = np.clip(np.where(block.true, block.scores, 1 - block.scores), _CLIP, 1)
+        loss = np.where(block.true | block.untrue, -np.log(likely), 0)
+        total = loss.sum(axis=1)
+        rows = np.argsort(-total, kind="stable")[:count]
+        found += [
+            HardImage(block.start + int(row), float(total[row]), int(loss[row].argmax()))
+            for row in rows
+            if total[row] > 0
+        ]
+    found.sort(key=lambda image: -image.loss)
+    return found[:count]
 
 
 def _best_per_image(values: NDArray[np.floating], count: int) -> list[tuple[int, int, float]]:

@@ -11,7 +11,9 @@ from tagloom.data.packed.images import ImageFile
 from tagloom.data.table import LabelTable
 from tagloom.errors import ImageError
 from tagloom.evaluation.evaluate import evaluate, table_for
+from tagloom.evaluation.findings import image_blocks
 from tagloom.metrics import average_precision
+from tagloom.metrics.blocks import Known, Targets, flags_by_class, sliced_by_class
 from tagloom.predict.tagger import Tag, Tagger
 from tagloom.progress import Progress, no_progress
 
@@ -118,21 +120,25 @@ def find_hard(
     """
     result = evaluate(tagger, table, ignore_other_labels=ignore_other_labels, progress=progress)
     table = table_for(tagger, table, ignore_other_labels=ignore_other_labels).select(result.rows)
-    rows = np.arange(len(table))
-    targets = table.targets(rows)
+    targets = table.positive
     instances = hard_instances(result.scores, targets, tagger.classes, count)
     return HardReport(
         paths=[table.image(row) for row in range(len(table))],
-        truth=[[tagger.classes[column] for column in np.flatnonzero(row)] for row in targets],
+        truth=[
+            [tagger.classes[column] for column in columns]
+            for columns in np.split(targets.indices, targets.indptr[1:-1])
+        ],
         tags=[tagger.tags(result.scores[entry.row]) for entry in instances],
         instances=instances,
-        classes=hard_classes(result.scores, targets, table.known(rows), tagger.classes, tagger.spec.threshold_row()),
+        classes=hard_classes(
+            result.scores, targets, table.known_pairs(slice(None)), tagger.classes, tagger.spec.threshold_row()
+        ),
         broken=result.broken,
     )
 
 
 def hard_instances(
-    scores: NDArray[np.float32], targets: NDArray[np.uint8], classes: Sequence[str], count: int
+    scores: NDArray[np.float32], targets: Targets, classes: Sequence[str], count: int
 ) -> list[HardInstance]:
     """List the lowest scores of true labels, at most one per image, lowest first.
 
@@ -142,9 +148,13 @@ def hard_instances(
         classes: Label names.
         count: How many to list.
     """
-    true = np.where(targets > 0, scores, np.inf)
-    lowest = true.argmin(axis=1)
-    values = true[np.arange(len(true)), lowest]
+    lowest = np.zeros(len(scores), np.int64)
+    values = np.full(len(scores), np.inf, np.float32)
+    for block in image_blocks(scores, targets, None):
+        true = np.where(block.true, block.scores, np.inf)
+        rows_of = slice(block.start, block.start + len(true))
+        lowest[rows_of] = true.argmin(axis=1)
+        values[rows_of] = true.min(axis=1)
     rows = [int(row) for row in np.argsort(values, kind="stable")[:count] if np.isfinite(values[row])]
     return [
         HardInstance(
@@ -156,8 +166,8 @@ def hard_instances(
 
 def hard_classes(
     scores: NDArray[np.float32],
-    targets: NDArray[np.uint8],
-    known: NDArray[np.bool_] | None,
+    targets: Targets,
+    known: Known,
     classes: Sequence[str],
     thresholds: NDArray[np.float32],
 ) -> list[HardClass]:
@@ -171,9 +181,10 @@ def hard_classes(
         thresholds: (classes,).
     """
     precision = average_precision(scores, targets, known)
+    by_class = sliced_by_class(targets)
     found = []
     for column, label in enumerate(classes):
-        of_true = scores[targets[:, column] > 0, column]
+        of_true = scores[flags_by_class(by_class, column, column + 1)[0], column]
         if len(of_true):
             missed = float((of_true <= thresholds[column]).mean())
             found.append(HardClass(label, len(of_true), float(of_true.mean()), missed, 100 * float(precision[column])))

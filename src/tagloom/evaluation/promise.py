@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from tagloom.data.table import LabelTable
 from tagloom.errors import ImageError
 from tagloom.evaluation.evaluate import Evaluation, evaluate, table_for
+from tagloom.evaluation.findings import count_tags
 from tagloom.predict.tagger import Tagger
 from tagloom.progress import Progress, no_progress
 from tagloom.scoring.promise import HeldOutCounts, count_held_out
@@ -28,7 +29,7 @@ def count_on(tagger: Tagger, table: LabelTable, *, progress: Progress = no_progr
     """
     result = evaluate(tagger, table, ignore_other_labels=True, progress=progress)
     labels = table_for(tagger, table, ignore_other_labels=True)
-    counts = count_held_out(result.scores, labels.targets(result.rows), labels.known(result.rows))
+    counts = count_held_out(result.scores, labels.positive[result.rows], labels.known_pairs(result.rows))
     return Counted(counts, result.broken)
 
 
@@ -76,10 +77,9 @@ def check_promise(
     """
     limits = cast(NDArray[np.float32], rule.limits)  # a promise sets them
     labels = table_for(tagger, table, ignore_other_labels=ignore_other_labels)
-    known, positive = labels.known(result.rows), labels.targets(result.rows) > 0
-    tagged = (result.scores > limits) & known
-    right = (tagged & positive).sum(axis=0)
-    among = tagged.sum(axis=0) if recall is None else (positive & known).sum(axis=0)
+    counts = count_tags(result.scores, labels.positive[result.rows], labels.known_pairs(result.rows), limits)
+    right = counts.right
+    among = right + (counts.wrong if recall is None else counts.missed)
     promised = np.array([name not in rule.left_out for name in tagger.classes])
     wanted = precision if recall is None else recall
     with np.errstate(invalid="ignore"):

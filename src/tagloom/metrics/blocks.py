@@ -31,7 +31,9 @@ class Sparse(Protocol):
 
 Array: TypeAlias = npt.NDArray[Any]
 Targets: TypeAlias = Array | Sparse
+Known: TypeAlias = Array | Sparse | None
 T = TypeVar("T")
+F = TypeVar("F", bound=Array | Sparse | None)
 
 # 16 MB of float32 per thread: small next to the scores, large enough that the time spent in Python does not matter.
 BLOCK_ELEMENTS = 4_000_000
@@ -39,13 +41,13 @@ BLOCK_ELEMENTS = 4_000_000
 TILE_ROWS = 512
 
 
-def as_arrays(scores: Any, targets: Any, known: Any) -> tuple[Array, Targets, Array | None]:
-    """Turn lists and tensors into arrays. Arrays and memory maps are not copied, sparse targets stay sparse."""
-    flags = targets if hasattr(targets, "tocsr") else np.asarray(targets)
-    return np.asarray(scores), flags, None if known is None else np.asarray(known)
+def as_arrays(scores: Any, targets: Any, known: Any) -> tuple[Array, Targets, Known]:
+    """Turn lists and tensors into arrays. Arrays and memory maps are not copied, what is sparse stays sparse."""
+    flags = [each if each is None or hasattr(each, "tocsr") else np.asarray(each) for each in (targets, known)]
+    return np.asarray(scores), flags[0], flags[1]
 
 
-def check_shapes(scores: Array, targets: Targets, known: Array | None) -> tuple[int, int]:
+def check_shapes(scores: Array, targets: Targets, known: Known) -> tuple[int, int]:
     """Check that scores, targets and known have the same shape, and give the number of images and of classes."""
     if scores.ndim != 2 or scores.dtype.kind not in "fiub":
         raise DataError(f"scores are {scores.dtype} of shape {scores.shape}: give numbers, images x classes.")
@@ -87,6 +89,16 @@ def scores_by_image(scores: Array, start: int, stop: int) -> Array:
     return block
 
 
+def sliced_by_class(flags: F) -> F:
+    """Give targets or known in the form that is quick to slice by class."""
+    return flags if flags is None or isinstance(flags, np.ndarray) else flags.tocsc()
+
+
+def sliced_by_image(flags: F) -> F:
+    """Give targets or known in the form that is quick to slice by image."""
+    return flags if flags is None or isinstance(flags, np.ndarray) else flags.tocsr()
+
+
 def flags_by_class(flags: Targets, start: int, stop: int) -> Array:
     """Give targets or known of some classes, bool `(classes, n)`."""
     if isinstance(flags, np.ndarray):
@@ -94,11 +106,11 @@ def flags_by_class(flags: Targets, start: int, stop: int) -> Array:
     return _as_flags(flags.tocsc()[:, start:stop].toarray(order="F").T)  # free if it already is csc
 
 
-def flags_by_image(flags: Targets, start: int, stop: int) -> Array:
+def flags_by_image(flags: Targets, rows: slice) -> Array:
     """Give targets or known of some images, bool `(images, N)`."""
     if isinstance(flags, np.ndarray):
-        return _as_flags(flags[start:stop])
-    return _as_flags(flags.tocsr()[start:stop].toarray())  # free if it already is csr
+        return _as_flags(flags[rows])
+    return _as_flags(flags.tocsr()[rows].toarray())  # free if it already is csr
 
 
 def _transposed(matrix: Array, start: int, stop: int, dtype: npt.DTypeLike) -> Array:

@@ -3,7 +3,16 @@
 import numpy as np
 
 from tagloom.errors import DataError
-from tagloom.metrics.blocks import Array, Targets, check_shapes, flags_by_image, in_blocks, scores_by_image
+from tagloom.metrics.blocks import (
+    Array,
+    Known,
+    Targets,
+    check_shapes,
+    flags_by_image,
+    in_blocks,
+    scores_by_image,
+    sliced_by_image,
+)
 
 PRECISION_RECALL_NAMES = ("CP", "CR", "CF1", "OP", "OR", "OF1")
 
@@ -29,7 +38,7 @@ def precision_and_recall(hits: Array, predicted: Array, positives: Array) -> dic
 
 
 def count_top_k(
-    scores: Array, targets: Targets, known: Array | None, k: int, over: Array | None = None
+    scores: Array, targets: Targets, known: Known, k: int, over: Array | None = None
 ) -> tuple[Array, Array, Array]:
     """Choose the k best known classes of every image, the first of equal scores, and count per class.
 
@@ -47,15 +56,15 @@ def count_top_k(
     if k < 1:
         raise DataError(f"cannot take the top {k} classes of an image: give 1 or more.")
     k = min(k, classes)
-    targets = targets if isinstance(targets, np.ndarray) else targets.tocsr()
+    targets, known = sliced_by_image(targets), sliced_by_image(known)
 
     def block(start: int, stop: int) -> Array:
         left = scores_by_image(scores, start, stop)
-        positive = flags_by_image(targets, start, stop)
+        positive = flags_by_image(targets, slice(start, stop))
         # From here on −∞ means "not to be chosen".
         np.maximum(left, np.finfo(left.dtype).min, out=left)
         if known is not None:
-            seen = flags_by_image(known, start, stop)
+            seen = flags_by_image(known, slice(start, stop))
             positive = positive & seen
             left[~seen] = -np.inf
         rows = np.arange(stop - start)
@@ -74,7 +83,7 @@ def count_top_k(
     return hits, chosen, positives
 
 
-def f1_at_k(scores: Array, targets: Targets, k: int, known: Array | None = None) -> dict[str, float]:
+def f1_at_k(scores: Array, targets: Targets, k: int, known: Known = None) -> dict[str, float]:
     """Compute precision, recall and F1 when every image gets exactly its k best classes: F1@K of zero-shot papers.
 
     Counts are summed over all images and classes before dividing. Unknown classes are never chosen; an image with
@@ -90,7 +99,7 @@ def f1_at_k(scores: Array, targets: Targets, k: int, known: Array | None = None)
     return {"P": precision, "R": recall, "F1": _harmonic_mean(precision, recall)}
 
 
-def top1_accuracy(scores: Array, targets: Targets, known: Array | None = None) -> float:
+def top1_accuracy(scores: Array, targets: Targets, known: Known = None) -> float:
     """Compute the percentage of images whose best-scored known class is positive, among images that have a positive.
 
     For single-label data. Arguments as in `count_top_k`.
@@ -99,12 +108,12 @@ def top1_accuracy(scores: Array, targets: Targets, known: Array | None = None) -
     50.0
     """
     hits, _, _ = count_top_k(scores, targets, known, 1)
-    targets = targets if isinstance(targets, np.ndarray) else targets.tocsr()
+    targets, known = sliced_by_image(targets), sliced_by_image(known)
 
     def block(start: int, stop: int) -> int:
-        positive = flags_by_image(targets, start, stop)
+        positive = flags_by_image(targets, slice(start, stop))
         if known is not None:
-            positive = positive & flags_by_image(known, start, stop)
+            positive = positive & flags_by_image(known, slice(start, stop))
         return int(np.count_nonzero(positive.any(axis=1)))
 
     labelled = sum(in_blocks(block, *scores.shape))

@@ -8,7 +8,16 @@ from typing import Literal, TypeAlias, TypeVar
 import numpy as np
 
 from tagloom.errors import DataError, unknown_name
-from tagloom.metrics.blocks import Array, Targets, check_shapes, flags_by_class, in_blocks, scores_by_class
+from tagloom.metrics.blocks import (
+    Array,
+    Known,
+    Targets,
+    check_shapes,
+    flags_by_class,
+    in_blocks,
+    scores_by_class,
+    sliced_by_class,
+)
 
 T = TypeVar("T")
 Kind: TypeAlias = Literal["non-interpolated", "voc-11-point", "interpolated"]
@@ -56,12 +65,10 @@ class Column:
         return len(self.positives) - np.searchsorted(self.positives, values, "right")
 
 
-def measure_columns(
-    measure: Callable[[Column, int], T], scores: Array, targets: Targets, known: Array | None
-) -> list[T]:
+def measure_columns(measure: Callable[[Column, int], T], scores: Array, targets: Targets, known: Known) -> list[T]:
     """Call `measure` with the column of every class and its index; N results in class order. Arrays are `(n, N)`."""
     images, classes = check_shapes(scores, targets, known)
-    targets = targets if isinstance(targets, np.ndarray) else targets.tocsc()
+    targets, known = sliced_by_class(targets), sliced_by_class(known)
 
     def block(start: int, stop: int) -> list[T]:
         ranked = scores_by_class(scores, start, stop)
@@ -82,9 +89,7 @@ def measure_columns(
     return list(chain.from_iterable(in_blocks(block, classes, images)))
 
 
-def average_precision(
-    scores: Array, targets: Targets, known: Array | None = None, kind: Kind = "non-interpolated"
-) -> Array:
+def average_precision(scores: Array, targets: Targets, known: Known = None, kind: Kind = "non-interpolated") -> Array:
     """Compute the average precision of every class, from 0 to 1; NaN for a class without a positive.
 
     Images with equal scores count as one step, so their order in the table does not matter.
@@ -92,7 +97,7 @@ def average_precision(
     Args:
         scores: `(n, N)`; only their order within a class matters.
         targets: `(n, N)`, 0 or 1, dense or sparse.
-        known: `(n, N)` bool; unknown pairs are left out of the ranking.
+        known: `(n, N)` bool, dense or sparse; unknown pairs are left out of the ranking.
         kind: "non-interpolated" is the mean of the precision at every positive, as in scikit-learn;
             "interpolated" takes the best precision from each positive downwards (VOC since 2010);
             "voc-11-point" averages that best precision at recalls 0, 0.1, …, 1 (VOC until 2009).

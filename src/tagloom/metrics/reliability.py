@@ -12,7 +12,17 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from tagloom.errors import DataError, unknown_name
-from tagloom.metrics.blocks import Array, Targets, as_arrays, check_shapes
+from tagloom.metrics.blocks import (
+    Array,
+    Known,
+    Targets,
+    as_arrays,
+    check_shapes,
+    flags_by_image,
+    in_blocks,
+    scores_by_image,
+    sliced_by_image,
+)
 from tagloom.metrics.ranking import Column, measure_columns
 
 Binning: TypeAlias = Literal["equal-width", "equal-mass"]
@@ -56,7 +66,7 @@ class Curve(NamedTuple):
 
 
 def reliability_curves(
-    scores: Array, targets: Targets, known: Array | None = None, *, bins: int = 15, binning: Binning = "equal-width"
+    scores: Array, targets: Targets, known: Known = None, *, bins: int = 15, binning: Binning = "equal-width"
 ) -> tuple[Curve, list[Curve]]:
     """Give the reliability curve of all known pairs together, and of every label.
 
@@ -90,14 +100,24 @@ def reliability_curves(
     return _curve(together), [curve for _, curve in measured]
 
 
-def log_loss(scores: Array, targets: Array, known: Array | None = None) -> float:
+def log_loss(scores: Array, targets: Targets, known: Known = None) -> float:
     """Compute the mean negative log-likelihood of all known pairs, in nats; scores are clipped to 1e-7 from 0 and 1."""
-    chosen = np.ones(scores.shape, bool) if known is None else known
-    values = np.clip(np.asarray(scores[chosen], np.float64), 1e-7, 1 - 1e-7)
-    return float(-np.log(np.where(np.asarray(targets)[chosen] > 0, values, 1 - values)).mean())
+    targets, known = sliced_by_image(targets), sliced_by_image(known)
+
+    def block(start: int, stop: int) -> tuple[float, int]:
+        rows = slice(start, stop)
+        values, positive = scores_by_image(scores, start, stop), flags_by_image(targets, rows)
+        if known is not None:
+            seen = flags_by_image(known, rows)
+            values, positive = values[seen], positive[seen]
+        likely = np.clip(np.asarray(values, np.float64), 1e-7, 1 - 1e-7)
+        return float(-np.log(np.where(positive, likely, 1 - likely)).sum()), positive.size
+
+    losses, pairs = map(sum, zip(*in_blocks(block, *scores.shape), strict=True))
+    return float(losses / pairs) if pairs else float("nan")
 
 
-def calibration_figures(scores: Array, targets: Array, known: Array | None = None, *, bins: int = 15) -> dict[str, Any]:
+def calibration_figures(scores: Array, targets: Targets, known: Known = None, *, bins: int = 15) -> dict[str, Any]:
     """Measure how far scores are from probabilities, in plain numbers that JSON can hold.
 
     Returns:
@@ -137,11 +157,11 @@ def _curve(filled: Bins) -> Curve:
     return Curve(pairs, filled.score_sum[full] / pairs, filled.positives[full] / pairs)
 
 
-def _sample(scores: Array, known: Array | None) -> Array:
+def _sample(scores: Array, known: Known) -> Array:
     """Give the known scores of evenly spaced images: all of them, unless there are too many."""
     step = -(-scores.size // MAX_SAMPLE)
     chosen = scores[::step]
-    seen = chosen.ravel() if known is None else chosen[known[::step]]
+    seen = chosen.ravel() if known is None else chosen[flags_by_image(known, slice(None, None, step))]
     if not len(seen):
         raise DataError("no pair is known, so there is nothing to measure. Check the table's labels.")
     return seen

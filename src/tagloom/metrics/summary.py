@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from tagloom.errors import DataError
-from tagloom.metrics.blocks import Array, Targets, as_arrays, check_shapes, working_dtype
+from tagloom.metrics.blocks import Array, Known, Targets, as_arrays, check_shapes, working_dtype
 from tagloom.metrics.precision_recall import count_top_k, precision_and_recall, top1_accuracy
 from tagloom.metrics.ranking import Column, average_of, measure_columns
 from tagloom.recipe.names import Task
@@ -14,7 +14,7 @@ from tagloom.recipe.names import Task
 def score(
     scores: Array,
     targets: Targets,
-    known: Array | None = None,
+    known: Known = None,
     threshold: float | Array = 0.5,
     top_k: int = 3,
     *,

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tagloom.metrics.blocks import Array, Targets
+from tagloom.metrics.blocks import Array, Known, Targets, sliced_by_class
 from tagloom.metrics.precision_recall import f1_at_k
 from tagloom.metrics.ranking import average_precision
 
@@ -15,7 +15,7 @@ ZERO_SHOT_NAMES = ("mAP", *(f"F1@{k}" for k in TOP))
 
 
 def zero_shot_score(
-    scores: Array, targets: Targets, unseen: Sequence[int], known: Array | None = None
+    scores: Array, targets: Targets, unseen: Sequence[int], known: Known = None
 ) -> dict[str, dict[str, Any]]:
     """Measure scores of seen and unseen labels, in percent.
 
@@ -40,9 +40,10 @@ def zero_shot_score(
     return {part: _measured(scores, targets, known, chosen) for part, chosen in columns.items()}
 
 
-def _measured(scores: Array, targets: Targets, known: Array | None, columns: Array) -> dict[str, Any]:
-    chosen = targets if isinstance(targets, np.ndarray) else targets.tocsc()
-    parts = scores[:, columns], chosen[:, columns], None if known is None else known[:, columns]
+def _measured(scores: Array, targets: Targets, known: Known, columns: Array) -> dict[str, Any]:
+    chosen: Any = sliced_by_class(targets)
+    seen: Any = sliced_by_class(known)
+    parts = scores[:, columns], chosen[:, columns], None if seen is None else seen[:, columns]
     precision = average_precision(*parts)
     figures: dict[str, Any] = {"mAP": 100 * float(np.nanmean(precision)) if not np.isnan(precision).all() else 0.0}
     for k in TOP:

@@ -163,37 +163,28 @@ class Job:
         """
         main = self.check()
         refuse_parts(main, of=1)
-        with self.tagged(main, resume=resume, on_error=on_error, on_image=on_image) as journal:
-            self.write(journal.entries, main)
+        with self.filled(main, resume=resume, on_error=on_error, on_image=on_image) as journal:
+            self.write(journal.entries)
             journal.delete()
             return Tagged(journal.done - journal.failed, journal.failed)
 
     @contextmanager
-    def tagged(
+    def filled(
         self,
-        main: Path,
-        part: Path | None = None,
+        beside: Path,
         *,
         resume: bool,
-        on_error: Callable[[ImageError], None],
-        on_image: Callable[[int], None],
+        on_error: Callable[[ImageError], None] = lambda error: None,
+        on_image: Callable[[int], None] = lambda done: None,
     ) -> Iterator[Journal]:
-        """Tag the images into a journal, and give it when all are done.
-
-        Args:
-            main: What `check` gives; images are named from its folder.
-            part: The file next to which the journal stands, if it is another.
-            resume: As for `run`, like those that follow.
-            on_error: Called with each image that cannot be read.
-            on_image: Called with the number of images done.
-        """
+        """Tag the images into the journal of the file `beside`, and give it when all are in it; see `run`."""
         rule = self.rule or self.tagger.rule()
         images = find_inputs(self.places, self.shard)
-        naming = Naming(main.parent)
+        naming = Naming(beside.parent)
         with (
-            writing(main, KEPT),
+            writing(beside, KEPT),
             Journal(
-                part or main,
+                beside,
                 self._asked(rule),
                 map(naming.name, images),
                 resume=resume,
@@ -242,16 +233,11 @@ class Job:
             "shard": None if self.shard is None else str(self.shard),
         }
 
-    def write(self, entries: Callable[[], Iterator[Entry]], main: Path) -> None:
-        """Write the files that are asked for.
-
-        Args:
-            entries: Reads what is known of all images, from the first.
-            main: What `check` gives.
-        """
+    def write(self, entries: Callable[[], Iterator[Entry]]) -> None:
+        """Write the files; `entries` gives what is in the journal, as often as it is asked."""
+        main = self.check()
         if self.out:
-            tagged = (entry for entry in entries() if entry.tags is not None)
-            write_rows(((entry.image, entry.tags or []) for entry in tagged), self.out)
+            write_rows(((entry.image, entry.tags) for entry in entries() if entry.tags is not None), self.out)
         if self.scores:
             with writing(self.scores, KEPT):
                 rename = Renaming(main.parent, self.scores.parent)

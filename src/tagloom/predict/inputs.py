@@ -7,7 +7,6 @@ images in the same order, unless somebody changes the files.
 import glob
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,19 +42,33 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Shard:
-    """Every so manieth image: `index` of `count`, counted from 0."""
+    """Every so manieth image: `index` of `count`, counted from 0; or every so manieth block of images."""
 
     index: int
     count: int
+    block: int = 1
 
     def __str__(self) -> str:
-        return f"{self.index + 1}/{self.count}"
+        return f"{self.index + 1}/{self.count}" + (f" in blocks of {self.block}" if self.block > 1 else "")
+
+    def has(self, number: int) -> bool:
+        """Whether it has the image of a number, counted from 0."""
+        return number // self.block % self.count == self.index
+
+    def share(self, whole: int) -> int:
+        """Count what it has of so many images.
+
+        >>> [Shard(index, 3, block=2).share(9) for index in range(3)]
+        [4, 3, 2]
+        """
+        rounds, rest = divmod(whole, self.block * self.count)
+        return rounds * self.block + min(max(rest - self.index * self.block, 0), self.block)
 
     def part(self, index: int, count: int) -> "Shard":
         """Give one of several parts of this shard, again every so manieth image of it.
 
         >>> Shard(1, 3).part(0, 2), Shard(1, 3).part(1, 2)
-        (Shard(index=1, count=6), Shard(index=4, count=6))
+        (Shard(index=1, count=6, block=1), Shard(index=4, count=6, block=1))
         """
         return Shard(self.index + index * self.count, self.count * count)
 
@@ -64,7 +77,7 @@ def read_shard(given: str) -> Shard:
     """Read a shard as the command takes it, counted from 1.
 
     >>> read_shard("3/8")
-    Shard(index=2, count=8)
+    Shard(index=2, count=8, block=1)
     """
     number, _, count = given.partition("/")
     if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
@@ -82,7 +95,7 @@ def find_inputs(places: Sequence[Place], shard: Shard | None = None) -> Iterator
         shard: Give only every so manieth of them.
     """
     found = (image for place, images in _each(places) for image in images)
-    return found if shard is None else islice(found, shard.index, None, shard.count)
+    return found if shard is None else (image for number, image in enumerate(found) if shard.has(number))
 
 
 def count_inputs(places: Sequence[Place], shard: Shard | None = None) -> int:
@@ -90,7 +103,7 @@ def count_inputs(places: Sequence[Place], shard: Shard | None = None) -> int:
     whole = sum(
         count_members(place) if is_container(place) else sum(1 for _ in images) for place, images in _each(places)
     )
-    return whole if shard is None else len(range(shard.index, whole, shard.count))
+    return whole if shard is None else shard.share(whole)
 
 
 def is_pattern(place: Place) -> bool:

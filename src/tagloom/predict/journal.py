@@ -9,7 +9,7 @@ journal, and the journal is deleted. It is read and written line by line, so it 
 import glob
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import islice
 from pathlib import Path
@@ -109,7 +109,7 @@ class Journal:
 
     def entries(self) -> Iterator[Entry]:
         """Read all images and their tags, from the first."""
-        return read_entries(self._out, self._classes)
+        return _entries(self._file, self._scores, self._classes)
 
     def delete(self) -> None:
         """Close and remove the journal, once the tags are in their file."""
@@ -200,22 +200,24 @@ class Journal:
 
 
 def read_entries(out: Path, classes: int = 0) -> Iterator[Entry]:
-    """Read the images and tags of a journal whose images are all done, from the first; none if there is none.
-
-    Args:
-        out: The file of tags.
-        classes: How many scores are kept per image; 0 for none.
-    """
+    """Read a journal that is complete: images, tags, and so many scores of each; nothing if there is no journal."""
     if not journal_path(out).exists():
         return
-    with ExitStack() as stack:
-        lines = stack.enter_context(journal_path(out).open("rb"))
-        kept = stack.enter_context(_scores_path(out).open("rb")) if classes else None
-        next(lines)
-        for line in lines:
-            image, tags = json.loads(line)
-            scores = None if kept is None else np.frombuffer(kept.read(2 * classes), np.float16)
-            yield Entry(image, None, None) if tags is None else Entry(image, [Tag(*tag) for tag in tags], scores)
+    with journal_path(out).open("rb") as file, ExitStack() as stack:
+        scores = stack.enter_context(_scores_path(out).open("rb")) if classes else None
+        yield from _entries(file, scores, classes)
+
+
+def in_turn(journals: Sequence[Iterator[Entry]], block: int = 1) -> Iterator[Entry]:
+    """Put the parts of a prediction together in the order of the images: a block of each, again and again."""
+    while True:
+        given = 0
+        for journal in journals:
+            for entry in islice(journal, block):
+                given += 1
+                yield entry
+        if not given:
+            return
 
 
 def delete_journal(out: Path) -> None:
@@ -237,7 +239,7 @@ def part_of(out: Path, number: int, of: int) -> Path:
 def refuse_parts(out: Path, of: int) -> None:
     """Refuse to begin with another number of processes than those that left their journals here."""
     found = {"1": journal_path(out)} if of > 1 and journal_path(out).exists() else {}
-    for path in out.parent.glob(f"{glob.escape(out.name)}.*-of-*{PARTIAL_SUFFIX}"):
+    for path in out.parent.glob(f"{glob.escape(out.name)}.[0-9]*-of-*{PARTIAL_SUFFIX}"):
         count = path.name.removesuffix(PARTIAL_SUFFIX).rpartition("-of-")[2]
         if count.isdecimal() and count != str(of):
             found[count] = path
@@ -246,6 +248,17 @@ def refuse_parts(out: Path, of: int) -> None:
             f"{path}: belongs to a prediction with --processes {count} that was stopped. Continue it with as many and "
             "with --resume, or delete that file to start over."
         )
+
+
+def _entries(file: BinaryIO, scores: BinaryIO | None, classes: int) -> Iterator[Entry]:
+    file.seek(0)
+    next(file)
+    if scores is not None:
+        scores.seek(0)
+    for line in file:
+        image, tags = json.loads(line)
+        row = None if scores is None else np.frombuffer(scores.read(2 * classes), np.float16)
+        yield Entry(image, None, None) if tags is None else Entry(image, [Tag(*tag) for tag in tags], row)
 
 
 def journal_path(out: Path) -> Path:

@@ -142,8 +142,15 @@ class Tagger:
         thresholds = tuple(limits.get(name, usual) for name in names)
         calibration = self.spec.calibration and self.spec.calibration.of_labels(self.classes, names)
         counts = self.spec.held_out and self.spec.held_out.of_labels(self.classes, names)
+        learned = dict(zip(self.classes, self.spec.training_positives, strict=False))
         spec = replace(
-            self.spec, classes=names, thresholds=thresholds, calibration=calibration, held_out=counts, words=None
+            self.spec,
+            classes=names,
+            thresholds=thresholds,
+            calibration=calibration,
+            held_out=counts,
+            training_positives=tuple(learned.get(name, 0) for name in names) if learned else (),
+            words=None,
         )
         network = self._label_scorer.for_labels(names)
         made = Tagger(

@@ -1,14 +1,13 @@
 """Tagging in several processes: each tags every so manieth image, and the first writes what all have found."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tagloom.errors import ImageError
 from tagloom.predict.files import Job, Tagged
 from tagloom.predict.inputs import Shard
-from tagloom.predict.journal import Entry, delete_journal, part_of, read_entries, refuse_parts
+from tagloom.predict.journal import delete_journal, in_turn, part_of, read_entries, refuse_parts
 
 if TYPE_CHECKING:
     from tagloom.training.ranks import World
@@ -50,12 +49,12 @@ def run_together(
 
     with (
         world.leaving_together(stop),
-        mine.tagged(main, parts[world.rank], resume=resume, on_error=note, on_image=on_image) as journal,
+        mine.filled(parts[world.rank], resume=resume, on_error=note, on_image=on_image) as journal,
     ):
         found = Tagged(journal.done - journal.failed, journal.failed)
     for problem in (problem for share in world.gather(problems) for problem in share):
         on_error(problem)
-    world.from_first(lambda: job.write(lambda: in_turn(parts, job.kept_scores), main))
+    world.from_first(lambda: job.write(lambda: in_turn([read_entries(part, job.kept_scores) for part in parts])))
     delete_journal(parts[world.rank])
     return Tagged(world.total(found.tagged), world.total(found.failed))
 
@@ -63,14 +62,3 @@ def run_together(
 def share_of(job: Job, world: "World") -> Job:
     """Give the part of a job that is this process's."""
     return replace(job, shard=(job.shard or WHOLE).part(world.rank, world.size))
-
-
-def in_turn(parts: Sequence[Path], classes: int) -> Iterator[Entry]:
-    """Read the journals of all processes, an image of each in turn: the order of one process."""
-    waiting = [read_entries(part, classes) for part in parts]
-    while waiting:
-        for journal in waiting:
-            entry = next(journal, None)
-            if entry is None:  # the others have at most an image before it, and that was given
-                return
-            yield entry

@@ -10,6 +10,8 @@ from tagloom.recipe.names import HEADS, LOSSES, MetricName
 
 MAX_BROKEN_SHARE = 0.05
 """If more images than this share cannot be read, the paths or the disk are wrong, so work stops early."""
+MOST_HELD_OUT = 100_000
+"""Images: enough for thresholds and calibration, and their scores for 9,600 classes take 4 GB of disk."""
 
 
 MAX_DEPTH = 256
@@ -28,8 +30,8 @@ class DataSettings:
     """How the label table is used.
 
     Attributes:
-        holdout: Share of the training images held out to calibrate scores, to choose thresholds and, when there is no
-            validation table, to choose the best epoch. Never trained on.
+        holdout: Share of the training images, at most 100,000 of them, held out to calibrate scores, to choose
+            thresholds and, when there is no validation table, to choose the best epoch. Never trained on.
         max_broken: The run stops before its first epoch if a larger share of images cannot be read.
     """
 

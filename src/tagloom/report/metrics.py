@@ -8,6 +8,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from tagloom.metrics.long_tail import PARTS
 from tagloom.metrics.precision_recall import PRECISION_RECALL_NAMES
 from tagloom.report.table import make_table
 from tagloom.wording import listed, printable
@@ -37,6 +38,8 @@ def render_metrics(
         console.print(_precision_and_recall(result))
     if "levels" in result:
         console.print(_levels(result["levels"]))
+    if "long_tail" in result:
+        console.print(_long_tail(result["long_tail"]))
     if len(measured) <= 2 * SHOWN:
         console.print(_class_table("Classes by average precision", measured, names, counts))
     else:
@@ -52,6 +55,15 @@ def _levels(levels: Sequence[dict[str, Any]]) -> Table:
     table = make_table("Levels of the label tree", ">level", ">classes", ">mAP", caption="level 1: no class above")
     for level in levels:
         table.add_row(str(level["level"]), f"{level['classes']:,}", f"{level['mAP']:.2f}")
+    return table
+
+
+def _long_tail(parts: Sequence[dict[str, Any]]) -> Table:
+    """A row for each part of the classes, by the number of images that they were learned from."""
+    table = make_table("Long tail", "part", "learned from", ">classes", ">measured", ">mAP")
+    for part in parts:
+        mean = "–" if part["mAP"] is None else f"{part['mAP']:.2f}"
+        table.add_row(part["part"], PARTS[part["part"]], f"{part['classes']:,}", f"{part['measured']:,}", mean)
     return table
 
 

@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from tagloom.data.label_tree import LabelTree
 from tagloom.errors import TaggerError
+from tagloom.scratch import scratch_like
 
 Activation: TypeAlias = Literal["sigmoid", "softmax"]
 
 MAX_SCALE = 1e4  # a scale this far from 1, either way, comes from no training
 MAX_OFFSET = 1e4
+BLOCK_ELEMENTS = 4_000_000  # logits turned into scores at a time, so that little more than the scores takes memory
 
 
 @dataclass(frozen=True)
@@ -75,11 +77,23 @@ def to_scores(
 ) -> NDArray[np.float32]:
     """Turn logits (n, N) into scores from 0 to 1, calibrated if there is a calibration.
 
-    With a label tree, a parent then scores at least as much as its best child.
+    With a label tree, a parent then scores at least as much as its best child. Scores of logits in a file are in a
+    file next to it.
 
     >>> to_scores(np.float32([[0.0, 2.0]]), "sigmoid", Calibration(offset=-2.0))
     array([[0.11920292, 0.5       ]], dtype=float32)
     """
+    scores = scratch_like(logits, np.float32)
+    step = max(1, BLOCK_ELEMENTS // max(logits.shape[1], 1))
+    for start in range(0, len(logits), step):
+        rows = slice(start, start + step)
+        scores[rows] = _scores_of(logits[rows], activation, calibration, tree)
+    return scores
+
+
+def _scores_of(
+    logits: NDArray[np.float32], activation: Activation, calibration: Calibration | None, tree: LabelTree | None
+) -> NDArray[np.float32]:
     if calibration is not None:
         logits = calibration(logits)  # type: ignore[assignment]  # float64 up to the scores, which are float32
     if activation == "softmax":

@@ -8,13 +8,24 @@ prior, because losses shift scores far.
 """
 
 import math
+from itertools import chain
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
 from tagloom.errors import DataError
-from tagloom.metrics.blocks import Array, check_shapes
+from tagloom.metrics.blocks import (
+    Array,
+    Known,
+    Targets,
+    check_shapes,
+    flags_by_class,
+    flags_by_image,
+    in_blocks,
+    scores_by_class,
+    sliced_by_class,
+)
 from tagloom.scoring.calibration import Activation, Calibration
 
 Kind: TypeAlias = Literal["shared", "per-class"]
@@ -35,8 +46,8 @@ class Platt(NamedTuple):
 
 def fit_calibration(
     logits: Array,
-    targets: Array,
-    known: Array | None = None,
+    targets: Targets,
+    known: Known = None,
     *,
     kind: Kind,
     activation: Activation = "sigmoid",
@@ -46,8 +57,8 @@ def fit_calibration(
 
     Args:
         logits: (n, N), of images that were held out of training.
-        targets: (n, N), 0 or 1.
-        known: (n, N) bool; unknown pairs are left out.
+        targets: (n, N), 0 or 1, dense or sparse.
+        known: (n, N) bool, dense or sparse; unknown pairs are left out.
         kind: "shared" for one scale and offset, "per-class" for one of each per class. A softmax takes only "shared",
             which is then a temperature: a shared offset changes nothing there.
         activation: What turns logits into scores.
@@ -60,19 +71,32 @@ def fit_calibration(
         if kind == "per-class":
             raise DataError("with a softmax all classes share one temperature: take the kind 'shared'.")
         return Calibration(scale=_fit_softmax(logits, targets))
-    step = -(-logits.size // MAX_PAIRS)
-    every = _pairs(logits[::step], targets[::step], None if known is None else known[::step])
-    shared = fit_platt(*every, prior_positives=SHARED_PRIOR)
+    every = slice(None, None, -(-logits.size // MAX_PAIRS))
+    seen = None if known is None else flags_by_image(known, every)
+    shared = fit_platt(*_pairs(logits[every], flags_by_image(targets, every), seen), prior_positives=SHARED_PRIOR)
     if kind == "shared":
         return Calibration(*shared)
-    scales, offsets = [], []
-    for column in range(logits.shape[1]):
-        values, truth = _pairs(logits[:, column], targets[:, column], None if known is None else known[:, column])
-        # A class starts from the shared calibration, and its prior is to leave that unchanged.
-        own = fit_platt(shared.scale * values + shared.offset, truth, prior_positives=prior_positives)
-        scales.append(own.scale * shared.scale)
-        offsets.append(own.scale * shared.offset + own.offset)
-    return Calibration(*shared, tuple(scales), tuple(offsets))
+    own = _fit_classes(logits, targets, known, shared, prior_positives)
+    # A class starts from the shared calibration, and its prior is to leave that unchanged.
+    scales = tuple(fit.scale * shared.scale for fit in own)
+    offsets = tuple(fit.scale * shared.offset + fit.offset for fit in own)
+    return Calibration(*shared, scales, offsets)
+
+
+def _fit_classes(logits: Array, targets: Targets, known: Known, shared: Platt, prior_positives: float) -> list[Platt]:
+    """Fit every class to its logits as the shared fit calibrates them."""
+    by_class, known_by_class = sliced_by_class(targets), sliced_by_class(known)
+
+    def block(start: int, stop: int) -> list[Platt]:
+        values, truth = scores_by_class(logits, start, stop), flags_by_class(by_class, start, stop)
+        seen = None if known_by_class is None else flags_by_class(known_by_class, start, stop)
+        fits = []
+        for line in range(stop - start):
+            pairs = _pairs(values[line], truth[line], None if seen is None else seen[line])
+            fits.append(fit_platt(shared.scale * pairs[0] + shared.offset, pairs[1], prior_positives=prior_positives))
+        return fits
+
+    return list(chain.from_iterable(in_blocks(block, logits.shape[1], logits.shape[0])))
 
 
 def fit_platt(logits: Array, positive: Array, *, prior_positives: float) -> Platt:
@@ -105,9 +129,10 @@ def fit_platt(logits: Array, positive: Array, *, prior_positives: float) -> Plat
     return Platt(float(np.exp(found.x[0])), float(found.x[1]))
 
 
-def _fit_softmax(logits: Array, targets: Array) -> float:
-    """Fit 1 / temperature to the images that have exactly one label."""
-    truth = np.asarray(targets, bool)
+def _fit_softmax(logits: Array, targets: Targets) -> float:
+    """Fit 1 / temperature to the images that have exactly one label; of very many, to evenly spaced ones."""
+    every = slice(None, None, -(-logits.size // MAX_PAIRS))
+    logits, truth = logits[every], flags_by_image(targets, every)
     rows = np.flatnonzero(truth.sum(axis=1) == 1)
     if not len(rows):
         raise DataError("no image has exactly one label, so no temperature can be fitted. Use calibration 'none'.")

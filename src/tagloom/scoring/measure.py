@@ -7,15 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagloom.data.label_tree import LabelTree
-from tagloom.metrics import calibration_figures, score
+from tagloom.metrics import calibration_figures, long_tail, score
+from tagloom.metrics.blocks import Known, Targets
 from tagloom.recipe.names import Task
 from tagloom.scoring.calibration import Activation, Calibration, to_scores
 
 
 def measure_scores(
     logits: NDArray[np.float32],
-    targets: NDArray[np.uint8],
-    known: NDArray[np.bool_] | None,
+    targets: Targets,
+    known: Known,
     *,
     threshold: float | NDArray[np.float32],
     top_k: int = 3,
@@ -23,19 +24,22 @@ def measure_scores(
     activation: Activation = "sigmoid",
     calibration: Calibration | None = None,
     tree: LabelTree | None = None,
+    training_positives: Sequence[int] = (),
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Measure logits against the truth.
 
     Args:
         logits: (n, N), not calibrated.
-        targets: (n, N).
-        known: (n, N) bool, or None if all pairs are known.
+        targets: (n, N), dense or sparse.
+        known: (n, N) bool, dense or sparse, or None if all pairs are known.
         threshold: For calibrated scores, one for all classes or one for each.
         top_k: How many labels per image the `_top…` metrics allow.
         task: "single" adds "top1".
         activation: What turns logits into scores.
         calibration: What is done to logits before that; None for nothing.
         tree: A label tree, which makes scores consistent and adds "levels": classes and mAP of each level.
+        training_positives: How many images of each class were learned from: adds "long_tail", the mAP of head, middle
+            and tail. Empty where that is not known.
 
     Returns:
         The metrics, and the calibration errors before and after calibration, as in `Evaluation`.
@@ -44,6 +48,8 @@ def measure_scores(
     metrics = score(scores, targets, known, threshold=threshold, top_k=top_k, task=task)
     if tree:
         metrics["levels"] = level_metrics(metrics["AP"], tree)
+    if training_positives:
+        metrics["long_tail"] = long_tail(metrics["AP"], training_positives)
     figures = {"before": calibration_figures(to_scores(logits, activation), targets, known)}
     if calibration is not None:
         figures["after"] = calibration_figures(scores, targets, known)

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagloom.errors import TaggerError
-from tagloom.metrics.blocks import Array, Targets, check_shapes
+from tagloom.metrics.blocks import Array, Known, Targets, check_shapes
 from tagloom.metrics.ranking import Column, measure_columns
 from tagloom.scoring.thresholds import NEVER, float32_scores, halfway_below
 
@@ -87,7 +87,7 @@ class HeldOutCounts:
         return HeldOutCounts(self.images, tuple(found.get(name, ClassCounts()) for name in names))
 
 
-def count_held_out(scores: Array, targets: Targets, known: Array | None = None) -> HeldOutCounts:
+def count_held_out(scores: Array, targets: Targets, known: Known = None) -> HeldOutCounts:
     """Count what is above candidate thresholds.
 
     Args:

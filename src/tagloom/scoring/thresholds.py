@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from tagloom.errors import DataError, RecipeError, unknown_name
-from tagloom.metrics.blocks import Array, Targets, check_shapes
+from tagloom.metrics.blocks import Array, Known, Targets, check_shapes
 from tagloom.metrics.ranking import Column, measure_columns
 
 Aim: TypeAlias = Literal["f1", "precision", "fixed"]
@@ -18,7 +18,7 @@ SHARED_GRID = (1 / (1 + np.exp(-np.linspace(-12, 12, 241)))).astype(np.float32)
 def choose_thresholds(
     scores: Array,
     targets: Targets,
-    known: Array | None = None,
+    known: Known = None,
     *,
     aim: Aim = "f1",
     value: float | None = None,
@@ -68,7 +68,7 @@ def choose_thresholds(
     return np.array(cuts, np.float32)
 
 
-def _for_f1(scores: Array, targets: Targets, known: Array | None, prior_positives: float) -> Array:
+def _for_f1(scores: Array, targets: Targets, known: Known, prior_positives: float) -> Array:
     measured = measure_columns(lambda column, _: (_best_f1_cut(column), _f1_over(column)), scores, targets, known)
     own = np.array([cut for (cut, _), _ in measured])
     positives = np.array([count for (_, count), _ in measured])

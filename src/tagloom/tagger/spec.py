@@ -88,6 +88,7 @@ class TaggerSpec:
         thresholds: The (calibrated) score above which each label becomes a tag; empty for 0.5 everywhere.
         held_out: What scores above candidate thresholds among images held out, to promise a precision or a recall;
             None if no labelled image was held out.
+        training_positives: How many positive images of each class it learned from; empty where that is not known.
         parents: The parent of each class that has one, in a label tree: a parent scores at least as its children.
         words: How it takes any labels, if it has word queries; None if it knows its classes only.
         recipe: The recipe it was trained with.
@@ -108,6 +109,7 @@ class TaggerSpec:
     calibration: Calibration | None = None
     thresholds: tuple[float, ...] = ()
     held_out: HeldOutCounts | None = None
+    training_positives: tuple[int, ...] = ()
     parents: dict[str, str] = field(default_factory=dict)
     words: WordForm | None = None
     recipe: dict[str, Any] = field(default_factory=dict)
@@ -130,6 +132,10 @@ class TaggerSpec:
             raise TaggerError("thresholds must lie between 0 and 1.")
         if self.held_out is not None and len(self.held_out.classes) != len(self.classes):
             raise TaggerError(f"held_out: {len(self.held_out.classes)} counts do not fit {len(self.classes)} classes.")
+        if self.training_positives and len(self.training_positives) != len(self.classes):
+            raise TaggerError(
+                f"{len(self.training_positives)} training_positives do not fit {len(self.classes)} classes."
+            )
         if not all(isinstance(name, str) for name in self.parents.values()):
             raise TaggerError("parents must be the names of classes.")
         if self.tree and self.activation == "softmax":

@@ -8,6 +8,7 @@ from rich.markup import escape
 
 import tagloom
 from tagloom.data.label_tree import LabelTree
+from tagloom.data.pair_counts import pairs_per_class
 from tagloom.errors import TaggerError
 from tagloom.files import whole_file
 from tagloom.models.network import TaggerNetwork, count_parameters, export_network, save_weights
@@ -106,11 +107,12 @@ def _complete(
     """Turn scored images into a decision and metrics, and write the folder; arguments as for `finish`."""
     recipe, tree = plan.recipe, tables.table.tree
     validation, held_out = parts
+    positives = tuple(pairs_per_class(tables.table.positive[~tables.held_out]).tolist())
     decision = decide(held_out, recipe, tree)
     if recipe.calibration.kind != "none" and decision.calibration is None:
         context.log.say("[yellow]no labelled image is held out, so scores are not calibrated.[/]")
     metrics = {
-        part: measure(scored, recipe, decision, tree)
+        part: measure(scored, recipe, decision, tree, positives)
         for part, scored in (("validation", validation), ("held_aside", held_out))
         if scored is not None
     } | beside
@@ -126,6 +128,7 @@ def _complete(
         calibration=decision.calibration,
         thresholds=tuple(float(value) for value in decision.thresholds),
         held_out=decision.held_out,
+        training_positives=positives,
         parents=tree.parent_names() if recipe.activation == "sigmoid" else {},
         words=_word_form(network, recipe),
         recipe=recipe.to_dict(),
@@ -152,7 +155,9 @@ def decide(held_out: Scored | None, recipe: Recipe, tree: LabelTree) -> Decision
     return Decision(calibration, tree.consistent_thresholds(thresholds), counts)
 
 
-def measure(scored: Scored, recipe: Recipe, decision: Decision, tree: LabelTree) -> dict[str, Any]:
+def measure(
+    scored: Scored, recipe: Recipe, decision: Decision, tree: LabelTree, positives: tuple[int, ...]
+) -> dict[str, Any]:
     """Give the metrics of some images as `tagloom evaluate` does, including "calibration"."""
     metrics, calibration = measure_scores(
         *scored,
@@ -161,6 +166,7 @@ def measure(scored: Scored, recipe: Recipe, decision: Decision, tree: LabelTree)
         activation=recipe.activation,
         calibration=decision.calibration,
         tree=tree,
+        training_positives=positives,
     )
     return metrics | {"calibration": calibration}
 

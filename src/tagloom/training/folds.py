@@ -121,6 +121,6 @@ def _score_fold(tables: Tables, recipe: Recipe, loss: Loss, context: RunContext)
         context=context,
     )
     progress = context.progress("scoring the fold")
-    scored = score_batches(forward, batches.held_out, device=context.device, progress=progress)
+    scored = score_batches(forward, batches.held_out, folder=context.out, device=context.device, progress=progress)
     readable = batches.contents.any(axis=1)
     return OutOfFold(np.flatnonzero(tables.held_out & readable), scored.logits)

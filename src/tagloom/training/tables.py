@@ -21,6 +21,7 @@ from tagloom.data.tree_labels import with_tree
 from tagloom.errors import DataError, RecipeError
 from tagloom.recipe import Recipe
 from tagloom.recipe.distillation import Images
+from tagloom.recipe.parts import MOST_HELD_OUT
 from tagloom.training.context import RunContext
 from tagloom.training.plan import RunPlan
 from tagloom.wording import listed, printable, shown
@@ -82,10 +83,11 @@ def focus(table: LabelTable, classes: tuple[str, ...] | None, images: Images) ->
 
 
 def hold_out(table: LabelTable, recipe: Recipe) -> NDArray[np.bool_]:
-    """Say which images are held out, (images,); no image is where those drawn would have no label at all."""
+    """Say which images are held out, (images,), at most `MOST_HELD_OUT`; none where those drawn would have no label."""
     held_out = np.zeros(len(table), np.bool_)
-    if recipe.data.holdout > 0:
-        held_out[table.split_rows(recipe.data.holdout, recipe.training.seed)[1]] = True
+    share = min(recipe.data.holdout, MOST_HELD_OUT / len(table))
+    if share > 0:
+        held_out[table.split_rows(share, recipe.training.seed)[1]] = True
     return held_out if table.select(held_out).positive.nnz else np.zeros_like(held_out)
 
 

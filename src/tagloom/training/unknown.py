@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
 from torch import nn
 
 from tagloom.data.table import LabelTable, pairs_at
@@ -89,6 +89,7 @@ def after_first_round(
     scored = score_batches(
         forward,
         batches.learn,
+        folder=context.out,
         device=context.device,
         world=context.world,
         progress=context.progress("scoring training images"),
@@ -115,11 +116,17 @@ def pseudo_labels(table: LabelTable, logits: NDArray[np.float32], columns: NDArr
         The row and column of each.
     """
     found: list[tuple[int, int]] = []
+    positives = table.positive.tocsc()
+    exceptions = csr_array(table.positive.shape, dtype=np.bool_) if table.exceptions is None else table.exceptions
+    excepted = exceptions.tocsc()
     for column in np.flatnonzero(columns).tolist():
-        positive = table.positive[:, [column]].toarray().ravel()
-        if positive.any():
-            unknown = ~table.with_classes([table.classes[column]], on_extra="drop").known(slice(None)).ravel()
-            high = np.flatnonzero(unknown & (logits[:, column] > np.median(logits[positive, column])))
+        positive = _listed(positives, column)
+        if len(positive):
+            values = np.ascontiguousarray(logits[:, column])
+            unknown = np.full(len(table), table.unlisted == "unknown")
+            unknown[_listed(excepted, column)] = table.unlisted == "negative"
+            unknown[positive] = False
+            high = np.flatnonzero(unknown & (values > np.median(values[positive])))
             found.extend((row, column) for row in high.tolist())
     return found
 
@@ -134,3 +141,8 @@ def with_positives(table: LabelTable, pairs: Sequence[tuple[int, int]]) -> Label
     if exceptions is not None and table.unlisted == "negative":
         exceptions = csr_array(exceptions > gained)
     return replace(table, positive=csr_array(table.positive + gained), exceptions=exceptions)
+
+
+def _listed(pairs: "csc_array[np.bool_]", column: int) -> NDArray[np.int32]:
+    """Give the rows that a matrix lists for a class."""
+    return np.asarray(pairs.indices[pairs.indptr[column] : pairs.indptr[column + 1]])

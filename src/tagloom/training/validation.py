@@ -1,5 +1,6 @@
 """Running a network over labelled images, after every epoch and at the end of a training."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -7,10 +8,12 @@ import torch
 from numpy.typing import NDArray
 
 from tagloom.metrics import score
+from tagloom.metrics.blocks import Known, Targets
 from tagloom.progress import Progress, no_progress
 from tagloom.recipe import Recipe
 from tagloom.recipe.names import METRIC_NAMES, Task
 from tagloom.scoring.calibration import Activation, to_scores
+from tagloom.scratch import scratch_array
 from tagloom.training.context import RunContext
 from tagloom.training.features.batches import Batches
 from tagloom.training.features.prepare import VALIDATION, RunBatches
@@ -22,17 +25,26 @@ MOST_WATCHED = 10_000  # images that are measured after every epoch
 
 
 class Scored(NamedTuple):
-    """Logits of a table's readable images with their labels, each (n, N); `known` is None where all pairs are known."""
+    """Logits of a table's readable images with their labels, each (n, N).
+
+    Logits that are too large for memory are in a file; labels are as sparse as the table's.
+
+    Attributes:
+        logits: Before calibration.
+        targets: The positive pairs.
+        known: The known pairs; None where all are known.
+    """
 
     logits: NDArray[np.float32]
-    targets: NDArray[np.uint8]
-    known: NDArray[np.bool_] | None
+    targets: Targets
+    known: Known
 
 
 def score_batches(
     forward: Forward,
     batches: Batches,
     *,
+    folder: Path,
     device: torch.device,
     world: World = ALONE,
     progress: Progress = no_progress,
@@ -41,22 +53,32 @@ def score_batches(
 
     Each process of `world` runs its share, so that no image counts twice. The first one gets all, in the order of the
     table, and the others get none.
+
+    Args:
+        forward: From a batch's inputs to its logits.
+        batches: The images.
+        folder: Where logits are kept that are too large for memory.
+        device: Where to compute.
+        world: The processes that share the images.
+        progress: Called with batches done and batches to do.
     """
-    logits: list[NDArray[np.float32]] = []
+    table = batches.labels.table
+    logits = scratch_array((len(table), len(table.classes)), np.float32, folder)
     rows: list[NDArray[np.int64]] = []
+    filled = 0
     with torch.no_grad(), fast_products(device):
         for done, batch in enumerate(batches.in_order(), start=1):
-            if len(batch.rows):
-                logits.append(forward(*batch.to(device).inputs).float().cpu().numpy())
+            if count := len(batch.rows):
+                logits[filled : filled + count] = forward(*batch.to(device).inputs).float().cpu().numpy()
                 rows.append(batch.rows.numpy())
+                filled += count
             progress(done, len(batches))
-    classes = len(batches.labels.table.classes)
-    found = world.collect(np.concatenate([np.empty(0, np.int64), *rows]))
-    scored = world.collect(np.concatenate([np.empty((0, classes), np.float32), *logits]))
-    if (np.diff(found) < 0).any():  # the shares of several processes
-        order = np.argsort(found)
-        found, scored = found[order], scored[order]
-    return Scored(scored, *batches.labels.of(found))
+    read = world.collect(np.concatenate([np.empty(0, np.int64), *rows]))
+    scored = world.collect(logits[:filled])
+    if (np.diff(read) < 0).any():  # the shares of several processes
+        order = np.argsort(read)
+        read, scored = read[order], scored[order]
+    return Scored(scored, table.positive[read], table.known_pairs(read))
 
 
 def score_part(batches: Batches | None, forward: Forward, what: str, context: RunContext) -> Scored | None:
@@ -64,7 +86,9 @@ def score_part(batches: Batches | None, forward: Forward, what: str, context: Ru
     if batches is None:
         return None
     progress = context.progress(f"scoring {what}")
-    return score_batches(forward, batches, device=context.device, world=context.world, progress=progress)
+    return score_batches(
+        forward, batches, folder=context.out, device=context.device, world=context.world, progress=progress
+    )
 
 
 class Watched(NamedTuple):

@@ -49,7 +49,7 @@ def network() -> TaggerNetwork:
 def exported(tmp_path_factory, network) -> Path:
     """A cache root that holds the exported network and no features: exporting takes seconds."""
     root = tmp_path_factory.mktemp("exported")
-    extract._extractor(network, PREPROCESS, root / "extractors", {}, CPU)
+    extract.make_extractor(network, PREPROCESS, root / "extractors", {}, CPU)
     return root
 
 
@@ -95,7 +95,7 @@ def test_a_random_view_is_the_same_whatever_else_is_extracted(network, paths, tm
 
 def test_a_second_run_computes_nothing(network, paths, root, monkeypatch):
     first = run(network, paths, root)
-    monkeypatch.setattr(extract, "_extractor", lambda *arguments: pytest.fail("the backbone was asked again"))
+    monkeypatch.setattr(extract, "make_extractor", lambda *arguments: pytest.fail("the backbone was asked again"))
     second = run(network, paths[::-1], root)
     assert second.computed == 0
     np.testing.assert_array_equal(
@@ -156,7 +156,7 @@ def test_unreadable_images_are_left_out_and_named_each_by_its_own_path(network, 
 
 def test_a_check_that_refuses_comes_before_any_work(network, paths, root, monkeypatch):
     paths[0].unlink()
-    monkeypatch.setattr(extract, "_extractor", lambda *arguments: pytest.fail("the backbone was asked"))
+    monkeypatch.setattr(extract, "make_extractor", lambda *arguments: pytest.fail("the backbone was asked"))
 
     def refuse(errors):
         if errors:

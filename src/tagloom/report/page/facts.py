@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tagloom.data.table import LabelTable
+from tagloom.data.table import LabelTable, Pairs
 from tagloom.evaluation.evaluate import Evaluation, evaluate
 from tagloom.evaluation.findings import (
     Company,
@@ -23,6 +22,7 @@ from tagloom.evaluation.findings import (
     move_thresholds,
     suspicious_labels,
 )
+from tagloom.metrics.blocks import Known
 from tagloom.predict.tagger import Tagger
 from tagloom.progress import Progress, no_progress
 from tagloom.recipe.parts import MAX_BROKEN_SHARE
@@ -43,8 +43,8 @@ class Facts:
         tagger: The tagger.
         table: The images that could be read, with the tagger's classes.
         result: What `tagloom evaluate` gives.
-        targets: (n, N).
-        known: (n, N).
+        targets: (n, N), the positive pairs.
+        known: (n, N), the known pairs; None if all are known.
         counts: Right, wrong and missed tags of each class.
         moved: What moving all thresholds would cost.
         company: Wrong tags by the true labels they come with.
@@ -59,8 +59,8 @@ class Facts:
     tagger: Tagger
     table: LabelTable
     result: Evaluation
-    targets: NDArray[np.uint8]
-    known: NDArray[np.bool_]
+    targets: Pairs
+    known: Known
     counts: Counts
     moved: list[Moved]
     company: list[Company]
@@ -95,8 +95,7 @@ def gather(
     result = evaluate(tagger, table, max_broken=max_broken, ignore_other_labels=ignore_other_labels, progress=progress)
     seconds = time.perf_counter() - started
     table = table.with_classes(tagger.classes, on_extra="drop" if ignore_other_labels else "error").select(result.rows)
-    rows = np.arange(len(table))
-    targets, known, scores = table.targets(rows), table.known(rows), result.scores
+    targets, known, scores = table.positive, table.known_pairs(slice(None)), result.scores
     thresholds = tagger.spec.threshold_row()
     missing, wrong = suspicious_labels(scores, targets, known, SHOWN_IMAGES)
     return Facts(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 from PIL import Image, ImageOps
 
 from tagloom.data.images import open_image
@@ -35,7 +34,7 @@ def hard_images(facts: Facts, note: Callable[[str], None]) -> str:
             except TaggerError as error:
                 heat = False  # the others would fail as well
                 note(f"without heat maps: {error}")
-        true = facts.targets[image.row, image.worst] > 0
+        true = facts.targets[image.row, image.worst]
         says = (
             f"{label} scores {facts.result.scores[image.row, image.worst]:.2f} and is {'true' if true else 'not true'}"
         )
@@ -64,7 +63,7 @@ def suspects(facts: Facts, found: Sequence[Suspect], kind: str) -> str:
 
 def _tags(facts: Facts, row: int) -> str:
     """The tags of an image, right and wrong, and the labels it missed."""
-    true = {facts.tagger.classes[column] for column in np.flatnonzero(facts.targets[row])}
+    true = {facts.tagger.classes[column] for column in facts.targets[[row]].indices}
     tags = facts.tagger.tags(facts.result.scores[row])
     said = []
     for tag in tags[:_MOST_TAGS]:

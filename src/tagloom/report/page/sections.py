@@ -4,15 +4,19 @@ import json
 import math
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 import numpy as np
 
 from tagloom.evaluation.findings import precision_recall_curve, score_histograms
+from tagloom.metrics.blocks import flags_by_class, flags_by_image, sliced_by_class
+from tagloom.metrics.long_tail import PARTS
 from tagloom.report.page.charts import Axis, Line, bar_chart, line_chart
 from tagloom.report.page.facts import Facts
 from tagloom.wording import printable
 
 SHOWN_CURVES = 24
+MOST_PAIRS = 4_000_000  # from which the curve of all pairs is drawn; of more, evenly spaced images are taken
 _UNIT = Axis.of("", 0, 1)
 COLUMNS = (  # name, digits, what it says
     ("class", 0, "The label"),
@@ -25,6 +29,7 @@ COLUMNS = (  # name, digits, what it says
     ("missed", 0, "Missed images"),
     ("threshold", 3, "The score above which it becomes a tag"),
     ("ECE", 1, "How far its scores are from the share that is true, percent, bins of equal mass"),
+    ("learned from", 0, "Positive images in training"),
 )
 
 
@@ -47,13 +52,28 @@ def summary(facts: Facts) -> str:
         notes.append(f"{len(absent)} classes have no positive image here and are not measured.")
     if facts.result.broken:
         notes.append(f"{len(facts.result.broken)} images could not be read and are not counted.")
+    tail = _long_tail(metrics["long_tail"]) if "long_tail" in metrics else ""
     made = [f"head {spec.head}", f"backbone {spec.backbone}", f"{spec.preprocess.size} px"]
     return (
         f'<p class="soft">{text(", ".join(made))}</p><dl class="cards">{listed}</dl>'
         "<p>All figures are in percent. mAP is the mean of the classes' average precision. CF1 and OF1 are F1 at the "
         "tagger's thresholds, averaged over classes and over all tags; OP and OR are precision and recall over all "
-        f"tags. ECE says how far scores are from the share that is true.</p>{_paragraphs(notes)}"
+        f"tags. ECE says how far scores are from the share that is true.</p>{_paragraphs(notes)}{tail}"
     )
+
+
+def _long_tail(parts: Sequence[dict[str, Any]]) -> str:
+    """The mAP of classes that were learned from many, some and few images."""
+    rows = [
+        [
+            part["part"],
+            PARTS[part["part"]],
+            f"{part['classes']:,}",
+            "–" if part["mAP"] is None else f"{part['mAP']:.2f}",
+        ]
+        for part in parts
+    ]
+    return f'<div class="wide">{html_table(["long tail", "learned from", "classes", "mAP"], rows, texts=2)}</div>'
 
 
 def class_table(facts: Facts) -> str:
@@ -75,6 +95,7 @@ def class_table(facts: Facts) -> str:
                 int(counts.missed[column]),
                 _rounded(float(thresholds[column])),
                 _rounded(final[column]),
+                spec.training_positives[column] if spec.training_positives else None,
             ]
         )
     # "<" would let a label end the script element.
@@ -96,11 +117,16 @@ def class_table(facts: Facts) -> str:
 
 def curves(facts: Facts) -> str:
     """Precision against recall: all pairs together, then the classes at both ends."""
-    scores, true, known = facts.result.scores, facts.targets > 0, facts.known
-    recall, precision = precision_recall_curve(scores[known], true[known])
+    scores = facts.result.scores
+    sample = slice(None, None, -(-scores.size // MOST_PAIRS))
+    true = flags_by_image(facts.targets, sample)
+    seen = np.ones_like(true) if facts.known is None else flags_by_image(facts.known, sample)
+    recall, precision = precision_recall_curve(scores[sample][seen], true[seen])
+    sampled = f"From {len(true):,} evenly spaced images. " if sample.step > 1 else ""
     every = line_chart(
         "Precision and recall of all pairs",
-        f"Precision falls from {100 * precision[0]:.0f} to {100 * precision[-1]:.0f} percent as recall rises to 100.",
+        f"{sampled}Precision falls from {100 * precision[0]:.0f} to {100 * precision[-1]:.0f} percent as "
+        "recall rises to 100.",
         [Line("", _points(recall, precision))],
         _UNIT._replace(name="recall"),
         _UNIT._replace(name="precision"),
@@ -110,13 +136,15 @@ def curves(facts: Facts) -> str:
     half = SHOWN_CURVES // 2
     shown = ranked if len(ranked) <= SHOWN_CURVES else [*ranked[:half], *ranked[-half:]]
     small = []
+    targets, known = sliced_by_class(facts.targets), sliced_by_class(facts.known)
     for column in shown:
-        seen = known[:, column]
-        recall, precision = precision_recall_curve(scores[seen, column], true[seen, column])
+        true = flags_by_class(targets, column, column + 1)[0]
+        seen = np.ones_like(true) if known is None else flags_by_class(known, column, column + 1)[0]
+        recall, precision = precision_recall_curve(scores[seen, column], true[seen])
         name, ap = printable(facts.tagger.classes[column]), facts.result.metrics["AP"][column]
         chart = line_chart(
             f"Precision and recall of {name}",
-            f"Average precision {ap:.1f} percent over {int(true[seen, column].sum())} positive images.",
+            f"Average precision {ap:.1f} percent over {int(true[seen].sum())} positive images.",
             [Line("", _points(recall, precision))],
             Axis.of("recall", 0, 1, 2),
             Axis.of("precision", 0, 1, 2),
@@ -125,12 +153,14 @@ def curves(facts: Facts) -> str:
         small.append(f"<figure><figcaption>{text(name)}: AP {ap:.1f}</figcaption>{chart}</figure>")
     left_out = len(ranked) - len(shown)
     note = f"<p>The {half} classes with the lowest and the {half} with the highest AP.</p>" if left_out > 0 else ""
-    return f'<div class="charts"><figure>{every}</figure></div>{note}<div class="charts small">{"".join(small)}</div>'
+    heading = f"<figcaption>{text(sampled)}</figcaption>" if sampled else ""
+    both = f'<div class="charts"><figure>{heading}{every}</figure></div>{note}'
+    return f'{both}<div class="charts small">{"".join(small)}</div>'
 
 
 def histograms(facts: Facts) -> str:
     """How scores of true and of untrue labels are spread, and whether they are probabilities."""
-    positive, negative = score_histograms(facts.result.scores, facts.targets > 0, facts.known)
+    positive, negative = score_histograms(facts.result.scores, facts.targets, facts.known)
     heights = [np.log10(np.maximum(counts, 0.1)).tolist() for counts in (positive, negative)]
     top = max(1, math.ceil(max(max(values) for values in heights)))
     ticks = [(power, f"{10**power:,}") for power in range(top + 1)]

@@ -2,10 +2,11 @@
 
 import { predict } from "./api.js";
 import { download, table } from "./csv.js";
-import { percent, split } from "./tags.js";
+import { likeliest, percent, split } from "./tags.js";
 
 const AT_ONCE = 4; // requests, so that the server can compute several pictures together
 const MOST_CHIPS = 8;
+const MOST_KEPT = 500; // labels of a picture, so also the most tags of a row in the downloaded table
 const $ = (id) => document.getElementById(id);
 
 export class Folder {
@@ -61,7 +62,7 @@ export class Folder {
         try {
           const answer = await predict(row.file, { model: this.model.name, scores: true });
           if (mine !== this.run) return;
-          row.scores = answer.results[0].scores;
+          row.scores = likeliest(answer.results[0].scores, MOST_KEPT);
         } catch (error) {
           if (mine !== this.run) return;
           row.error = error.message;

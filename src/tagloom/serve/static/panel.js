@@ -5,6 +5,8 @@ import { hideHeat, showHeat } from "./stage.js";
 import { percent, split } from "./tags.js";
 
 const MOST_LESS_LIKELY = 12;
+const MOST_TAGS = 100; // drawn; a low threshold makes tags of thousands of labels
+const MOST_HEATS = 24; // asked for before anybody points at a tag
 
 export class Panel {
   /**
@@ -25,9 +27,11 @@ export class Panel {
     this.pinned = null;
     this.element = document.getElementById("panel-template").content.firstElementChild.cloneNode(true);
     this.find("h2").textContent = model.name;
-    this.find(".about").textContent = `${model.classes.length} labels · ${model.head}`;
+    this.find(".about").textContent = `${model.classes.length.toLocaleString()} labels · ${model.head}`;
     this.find(".add").hidden = !model.takes_words;
     this.find(".add").addEventListener("submit", (event) => this.addLabel(event));
+    this.find(".search").hidden = model.classes.length <= MOST_LESS_LIKELY;
+    this.find(".search input").addEventListener("input", () => this.scores && this.draw());
   }
 
   find(selector) {
@@ -50,7 +54,7 @@ export class Panel {
       this.element.classList.remove("waiting");
     }
     this.draw(false);
-    if (this.model.methods.length) this.fetchHeats(this.found.tags.map((tag) => tag.label));
+    if (this.model.methods.length) this.fetchHeats(this.found.tags.slice(0, MOST_HEATS).map((tag) => tag.label));
     return this.found.tags;
   }
 
@@ -73,8 +77,12 @@ export class Panel {
   draw(keepsFocus = true) {
     const { tags, rest } = this.found;
     const focused = keepsFocus && this.element.contains(document.activeElement) ? document.activeElement.dataset.label : null;
-    this.find(".tags").replaceChildren(...tags.map((tag) => this.row(tag)));
-    const unlikely = rest.filter((tag, place) => place < MOST_LESS_LIKELY || this.typed.has(tag.label));
+    this.find(".tags").replaceChildren(...tags.slice(0, MOST_TAGS).map((tag) => this.row(tag)));
+    this.find(".more").hidden = tags.length <= MOST_TAGS;
+    this.find(".more").textContent = `and ${(tags.length - MOST_TAGS).toLocaleString()} more tags`;
+    const wanted = this.find(".search input").value.trim().toLowerCase();
+    const matching = wanted ? rest.filter((tag) => tag.label.toLowerCase().includes(wanted)) : rest;
+    const unlikely = matching.filter((tag, place) => place < MOST_LESS_LIKELY || this.typed.has(tag.label));
     this.find(".rest").replaceChildren(...unlikely.map((tag) => this.row(tag)));
     this.find(".none").hidden = tags.length > 0;
     this.find("details").hidden = rest.length === 0;

@@ -109,7 +109,7 @@ def extract_features(
         if not world.total(len(todo)):
             break
         if run is None:  # views differ in the pictures only, so all share one exported network
-            make = partial(_extractor, network, preprocess, cache_folder / EXTRACTORS, about, device, note)
+            make = partial(make_extractor, network, preprocess, cache_folder / EXTRACTORS, about, device, note)
             run = world.first_goes_first(make)
         unread: dict[str, ImageError] = {}
         with world.leaving_together(stop):
@@ -187,7 +187,7 @@ def _rank_of(key: str, ranks: int) -> int:
     return int(key[:8], 16) % ranks
 
 
-def _extractor(
+def make_extractor(
     network: TaggerNetwork,
     preprocess: Preprocess,
     exported: Path,
