@@ -142,7 +142,10 @@ def _hardest(
         if found is not None:
             report = report.with_alpha(found[1].sum(axis=1), order=by == "alpha")
         elif by == "alpha":
-            raise TagloomError(f"{run}: this layover tagger has no α per image (head.options.mixing).")
+            raise TagloomError(
+                f"{run}: this layover tagger has no α per image. Train one that has: --recipe layover, or --set "
+                "head.options.mixing=image."
+            )
     render_hard(report, console, most_classes)
     return report, partial(draw_hard, report)
 
