@@ -174,11 +174,11 @@ def onnx_sides(folder: Path) -> dict[str, Callable[[], Run]]:
             list(pool.map(lambda first: session.run(None, {name: pictures[first : first + size]}), parts))
         return len(pictures), time.perf_counter() - started
 
-    alone, paths, size = open_session(1), sorted(folder.iterdir()), (preprocess.size, preprocess.size)
+    alone, paths, side = open_session(1), sorted(folder.iterdir()), (preprocess.size, preprocess.size)
 
     def decode_and_run(path: Path) -> None:
         with Image.open(path) as image:
-            picture = image.convert("RGB").resize(size, Image.Resampling.BICUBIC)
+            picture = image.convert("RGB").resize(side, Image.Resampling.BICUBIC)
         alone.run(None, {alone.get_inputs()[0].name: np.asarray(picture)[None]})
 
     def with_decoding() -> Run:
