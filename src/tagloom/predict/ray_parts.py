@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tagloom.cluster import Outcomes, Stop, ray_cluster, run_tasks
+from tagloom.data.packed.places import Place
 from tagloom.errors import DataError, TagloomError
 from tagloom.predict.files import Job, Tagged
-from tagloom.predict.inputs import Place, Shard
+from tagloom.predict.inputs import Shard
 from tagloom.predict.journal import delete_journal, in_turn, journal_path, read_entries
 from tagloom.predict.tagger import Tagger, load
 from tagloom.scoring.tags import TagRule
