@@ -17,7 +17,8 @@ from tagloom import __version__
 from tagloom.cli.processes import SHARED_VERBS, ManyProcesses
 from tagloom.errors import TagloomError
 from tagloom.terminal import note, warn
-from tagloom.training.launched import is_launched, rank_launched, restarts
+from tagloom.training.launched import ask_launcher_to_stop, is_launched, rank_launched, restarts
+from tagloom.training.signals import STOPPED, Interrupted
 
 # Every verb, by the heading under which `tagloom --help` lists it. A new verb has a file of its own and a name here:
 # the name of the file and of the function in it (`import_`, since `import` is taken in Python).
@@ -122,6 +123,8 @@ def _run_here(arguments: list[str]) -> int:
         code: int = getattr(error, "exit_code", 2)  # a run that was stopped on request has a code of its own: no error
         which = f"process {rank_launched()}: " if rank_launched() else ""
         warn(which + (str(error) if code != 2 else f"error: {error}"))
+        if isinstance(error, Interrupted):
+            ask_launcher_to_stop(code - STOPPED)
         return code
     except KeyboardInterrupt:
         warn("stopped.")
@@ -135,14 +138,18 @@ def _run_here(arguments: list[str]) -> int:
 
 
 def run_as_one(arguments: list[str]) -> int:
-    """Run the command as one of several processes. Where another is lost, end as if killed: all are started again."""
+    """Run the command as one of several processes.
+
+    It returns when it is done, or after an error that would come again. A process that was stopped, or that has lost
+    another, ends at once.
+    """
     from tagloom.training.ranks import LOST_CODE
 
     _quieten_pillow()
     if restarts() and not rank_launched():
         note(f"a process was lost: all start again where it was saved last (restart {restarts()})")
     code = _run_here(arguments)
-    if code == LOST_CODE:
+    if code == LOST_CODE or code > STOPPED:
         raise SystemExit(code)
     return code
 

@@ -2,6 +2,8 @@
 
 import os
 
+_PARENT = os.getppid()  # the launcher, where there is one
+
 
 def is_launched() -> bool:
     """Whether torchrun, or `--processes`, started this process as one of several."""
@@ -22,3 +24,14 @@ def rank_launched() -> int:
 def restarts() -> int:
     """Count how often they were all started again because one was lost."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) if is_launched() else 0
+
+
+def ask_launcher_to_stop(number: int) -> None:
+    """Pass a stop on to the launcher of these processes, which would otherwise start them again when they leave.
+
+    Args:
+        number: The signal that asked to stop.
+    """
+    launched = is_launched() and "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("LOCAL_RANK") == "0"
+    if launched and os.getppid() == _PARENT > 1:  # somebody else's child now: the launcher has gone
+        os.kill(_PARENT, number)

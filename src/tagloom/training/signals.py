@@ -12,6 +12,7 @@ from tagloom.training.launched import is_launched
 # SIGHUP comes when a terminal is closed or an ssh connection drops. Windows has none.
 _HANGUP: signal.Signals | None = getattr(signal, "SIGHUP", None)
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, *([] if _HANGUP is None else [_HANGUP]))
+STOPPED = 128  # plus the signal: the exit code of what was stopped
 
 
 class Interrupted(TagloomError):  # noqa: N818  it is not an error
@@ -22,7 +23,7 @@ class Interrupted(TagloomError):  # noqa: N818  it is not an error
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal_number)  # exactly the arguments, so that pickling between processes works
-        self.exit_code = 128 + signal_number
+        self.exit_code = STOPPED + signal_number
         self.folder: Path | None = None
 
     def __str__(self) -> str:

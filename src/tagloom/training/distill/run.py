@@ -118,8 +118,8 @@ def _check(plan: RunPlan, jobs: int) -> Distillation:
     """Refuse what cannot be distilled before any work."""
     if is_launched():
         raise TagloomError(
-            "a distillation runs in one process, which trains teachers as parallel jobs: leave torchrun out, and say "
-            "how many with --jobs."
+            "a distillation runs in one process, which trains its teachers as parallel jobs: leave out torchrun, and "
+            "choose how many with --jobs."
         )
     if plan.distill is None:
         raise TagloomError("the plan names no teachers: give RunPlan a Distillation.")
