@@ -31,11 +31,13 @@ def test_the_first_plan_measures_this_machine_and_the_next_does_not(run, tmp_pat
     assert profile.head_bytes_per_label == pytest.approx(4 * (256 + 1))  # a row of width 256 and a bias
     out = tmp_path / "plan.json"
     wanted = ["--images", "1e9", "--labels", "9600", "--machines", "10", "--gpus", "8", "--gpu-rate", "2500"]
-    second = run(*wanted, "--price-per-hour", "20", "--json", str(out))
+    second = run(*wanted, "--price-per-hour", "20", "--read-megabytes", "900", "--json", str(out))
     assert second.exit_code == 0, second.output
     assert "measuring" not in second.output
     assert "one GPU extracts 2,500 images/s, as given" in second.output
+    assert "Assumed: disks of 900 MB/s, as given" in second.output
     content = json.loads(out.read_text())
+    assert content["profile"]["read_rate"] == 9e8
     assert content["money"] == pytest.approx(content["seconds"] / 3600 * 10 * 20)
     assert re.search(r"Bottleneck: .* in '.*'", second.output)
     assert content["profile"]["machine"] == profile.machine

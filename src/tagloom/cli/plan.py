@@ -73,10 +73,13 @@ def plan(
         write_profile(_measured(recipe, photos, device), path)
         print_line(console, f"Profile in {path}")
     found = read_profile(path)
+    given = []
     if image_kilobytes is not None:
         found = replace(found, image_bytes=1000 * image_kilobytes)
+        given.append(f"image files of {image_kilobytes:g} KB, as given")
     if read_megabytes is not None:
         found = replace(found, read_rate=1e6 * read_megabytes)
+        given.append(f"disks of {read_megabytes:g} MB/s, as given")
     if images is None or labels is None:
         if json_path:
             write_json(json_path, asdict(found))
@@ -84,7 +87,7 @@ def plan(
     size = Size(images, labels, epochs, views, whole_network=whole_network)
     hardware = Hardware(machines, gpus, cores, gpu_rate, price_per_hour=price_per_hour)
     result = estimate(found, size, hardware)
-    render_plan(result, found, size, hardware, console)
+    render_plan(result, found, size, hardware, console, given)
     if json_path:
         stages = [{**stage._asdict(), "bottleneck": stage.bottleneck} for stage in result.stages]
         content = {**result._asdict(), "stages": stages, "seconds": result.seconds, "bottleneck": result.bottleneck}

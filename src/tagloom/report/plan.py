@@ -1,5 +1,7 @@
 """A plan for data past this machine, as tables for people."""
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -9,11 +11,22 @@ from tagloom.sizing.estimate import Estimate, Hardware, Size
 from tagloom.sizing.profile import Profile
 
 
-def render_plan(found: Estimate, profile: Profile, size: Size, hardware: Hardware, console: Console) -> None:
-    """Print what was measured, what was assumed, and what follows."""
+def render_plan(
+    found: Estimate, profile: Profile, size: Size, hardware: Hardware, console: Console, given: Sequence[str] = ()
+) -> None:
+    """Print what was measured, what was assumed, and what follows.
+
+    Args:
+        found: What follows.
+        profile: What it follows from.
+        size: What is to be trained and tagged.
+        hardware: What it is to run on.
+        console: Where to print.
+        given: What of the profile was replaced by figures that somebody gave.
+    """
     console.print(as_text(f"From {profile.machine} ({profile.device}), {profile.source}; {profile.network}."))
     console.print(_profile(profile))
-    for sentence in _assumed(profile, size, hardware):
+    for sentence in (*given, *_assumed(profile, size, hardware)):
         console.print(as_text(f"Assumed: {sentence}", "dim"))
     table = make_table("Time", "stage", ">time", "held up by", "each resource alone")
     for stage in found.stages:
@@ -63,7 +76,7 @@ def size_of(count: float) -> str:
 
 
 def _profile(profile: Profile) -> Table:
-    table = make_table("Measured", "", ">")
+    table = make_table("The profile", "", ">")
     rows = (
         ("one core decodes", f"{profile.decode_rate:,.0f} images/s"),
         ("the device extracts", f"{profile.extract_rate:,.0f} images/s"),
