@@ -95,14 +95,14 @@ def train(
             store=Faulty(folder, "same"),
             context=context,
         )
-        scored = score_batches(module, batches, device=CPU, world=world)
+        scored = score_batches(module, batches, folder=folder, device=CPU, world=world)
     weights = {name: value.tolist() for name, value in module.state_dict().items()}
     return {
         "weights": weights,
         "losses": [row["loss"] for row in history],
         "mAP": [row["mAP"] for row in history],
         "logits": scored.logits.tolist(),
-        "targets": scored.targets.tolist(),
+        "targets": scored.targets.toarray().astype(int).tolist(),
         "images": sum(stages),
     }
 
