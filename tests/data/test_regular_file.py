@@ -98,7 +98,7 @@ def test_a_pipe_that_takes_the_place_of_a_file_in_between_is_refused(pipe, tmp_p
     regular = tmp_path / "file"
     regular.touch()
     as_before = regular.stat()
-    monkeypatch.setattr(Path, "stat", lambda path, **options: as_before)
+    monkeypatch.setattr(os, "stat", lambda path, **options: as_before)
     closed, close = [], os.close
     monkeypatch.setattr(os, "close", lambda descriptor: (closed.append(descriptor), close(descriptor)))
     assert isinstance(error_of(lambda: open_regular(pipe)), NotRegularError)

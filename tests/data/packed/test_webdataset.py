@@ -39,6 +39,7 @@ def as_json(**fields: object) -> bytes:
 
 
 def test_lists_in_json_are_labels_and_tars_pack_into_shards(tmp_path):
+    pytest.importorskip("pyarrow")
     for number in range(3):
         members = {}
         for row in range(2):
