@@ -86,6 +86,7 @@ def write_graph(
     *,
     free: tuple[object, ...] | None = None,
     opset: int | None = None,
+    fold: bool = True,
 ) -> None:
     """Write a network as ONNX, unproved.
 
@@ -97,6 +98,7 @@ def write_graph(
         outputs: Names of its outputs; None if they do not matter.
         free: Which sizes of each input may change; None for the first.
         opset: Version of ONNX's operators; None for the exporter's.
+        fold: Whether constants are computed now; otherwise all weights stay what they are, under their names.
     """
     batch = torch.export.Dim("batch", min=1)
     try:
@@ -115,8 +117,8 @@ def write_graph(
             )
             if program is None:
                 raise RuntimeError("the exporter gave nothing")
-            # Weights times scales, and all of the query side: a reader may not compute it while it loads the file.
-            fold_constants(program.model, input_size_limit=MAX_FOLDED, output_size_limit=MAX_FOLDED)
+            if fold:  # weights times scales, and all of the query side: a reader may not compute it while it loads
+                fold_constants(program.model, input_size_limit=MAX_FOLDED, output_size_limit=MAX_FOLDED)
             for node in program.model.graph.all_nodes():
                 node.metadata_props.clear()  # where each comes from: paths of this machine, and megabytes of them
             program.save(str(path), external_data=False)

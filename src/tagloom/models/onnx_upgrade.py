@@ -72,7 +72,8 @@ def add_insides(source: Path, target: Path, spec: TaggerSpec) -> None:
     with tempfile.TemporaryDirectory() as folder, whole_file(target) as partial:
         part = Path(folder, "evidence.onnx")
         opset = next(entry.version for entry in model.opset_import if not entry.domain)
-        write_graph(_Evidence(head), part, (torch.zeros(2, *side),), [FEATURES], [EVIDENCE], opset=opset)
+        # Not folded: its weights are those of the file, and are found there by their names.
+        write_graph(_Evidence(head), part, (torch.zeros(2, *side),), [FEATURES], [EVIDENCE], opset=opset, fold=False)
         _join(model, onnx.load(str(part)), tensors)
         onnx.save(model, str(partial))
         check_onnx(partial)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -273,8 +274,7 @@ def test_stopped_between_or_within_teachers_it_goes_on_to_the_same_bytes(
     def stopping(module, *arguments, **options):
         begun.append(module)
         if len(begun) > teachers_done:
-            monkeypatch.setattr(StopRequest, "requested", property(lambda self: True))
-            monkeypatch.setattr(StopRequest, "leave_if_requested", _leave)
+            options["context"].stop.signal_number = signal.SIGTERM
         return fit(module, *arguments, **options)
 
     monkeypatch.setattr("tagloom.training.run.fit", stopping)
@@ -292,16 +292,11 @@ def test_stopped_between_or_within_teachers_it_goes_on_to_the_same_bytes(
     assert weights(out) == weights(student)
 
 
-def _leave(self):
-    raise Interrupted(15)
-
-
 def test_stopped_within_the_student_it_goes_on_to_the_same_bytes(student, plan, feature_cache, tmp_path, monkeypatch):
     out = unfinished_copy(student, tmp_path / "run")
 
     def stopping(*arguments, **options):
-        monkeypatch.setattr(StopRequest, "requested", property(lambda self: True))
-        monkeypatch.setattr(StopRequest, "leave_if_requested", _leave)
+        options["context"].stop.signal_number = signal.SIGTERM
         return fit(*arguments, **options)
 
     monkeypatch.setattr("tagloom.training.run.fit", stopping)
