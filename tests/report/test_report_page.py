@@ -167,6 +167,9 @@ def test_the_long_tail_is_shown_where_the_tagger_knows_it(tmp_path) -> None:
     assert f"head more than 100 training images 1 {head['mAP']:.2f}" in text
     assert f"tail fewer than 20 1 {tail['mAP']:.2f}" in text
     assert [row[-1] for row in json.loads(page.data)] == [500, 3]
+    tagger.spec = replace(tagger.spec, training_positives=(500, 300))
+    write_report(tagger, table, tmp_path, tmp_path / "all-head.html")
+    assert "more than 100" not in (tmp_path / "all-head.html").read_text(), "one part alone says nothing new"
 
 
 def test_a_strange_log_is_no_reason_to_fail(tmp_path) -> None:

@@ -30,6 +30,15 @@ def part_of(positives: int) -> str:
     return "head" if positives > HEAD_ABOVE else "tail" if positives < TAIL_BELOW else "middle"
 
 
+def is_worth_showing(parts: Sequence[dict[str, Any]]) -> bool:
+    """Whether classes differ in their parts: one part alone repeats the mAP of all classes.
+
+    >>> is_worth_showing(long_tail([0.5, 0.7], [500, 300])), is_worth_showing(long_tail([0.5, 0.7], [500, 3]))
+    (False, True)
+    """
+    return len([part for part in parts if part["classes"]]) > 1
+
+
 def long_tail(precision: Sequence[float | None], positives: Sequence[int]) -> list[dict[str, Any]]:
     """Give the mAP of head, middle and tail.
 

@@ -118,7 +118,7 @@ def run_on_ray(
     if outcomes.errors:
         said = listed_lines(f"part {name}: {error}" for name, error in outcomes.errors.items())
         raise TagloomError(
-            f"{len(outcomes.errors)} of {parts} parts failed; what the others did is kept. Mend what follows, and "
+            f"{len(outcomes.errors)} of {parts} parts failed; what the others did is kept. Fix what follows, and "
             f"continue with the same command and --resume:\n{said}"
         )
     files = [part_file(main, shard) for shard in shards]

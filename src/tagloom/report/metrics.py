@@ -8,7 +8,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tagloom.metrics.long_tail import PARTS
+from tagloom.metrics.long_tail import PARTS, is_worth_showing
 from tagloom.metrics.precision_recall import PRECISION_RECALL_NAMES
 from tagloom.report.table import make_table
 from tagloom.wording import listed, printable
@@ -38,7 +38,7 @@ def render_metrics(
         console.print(_precision_and_recall(result))
     if "levels" in result:
         console.print(_levels(result["levels"]))
-    if "long_tail" in result:
+    if is_worth_showing(result.get("long_tail", [])):
         console.print(_long_tail(result["long_tail"]))
     if len(measured) <= 2 * SHOWN:
         console.print(_class_table("Classes by average precision", measured, names, counts))

@@ -45,7 +45,7 @@ class LabelFile(NamedTuple):
 def read_label_columns(place: str, files: Sequence[LabelFile], store: ImageStore) -> LabelTable | None:
     """Read the table that `tagloom pack` wrote; None if these files have other columns, or only labels.
 
-    A program that writes shards anew may leave out what they say of the order of classes and of the tree. Unknown pairs
+    A program that rewrites shards may leave out what they say of the order of classes and of the tree. Unknown pairs
     are in columns, and still count then.
 
     Args:

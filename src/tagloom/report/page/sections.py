@@ -10,7 +10,7 @@ import numpy as np
 
 from tagloom.evaluation.findings import precision_recall_curve, score_histograms
 from tagloom.metrics.blocks import flags_by_class, flags_by_image, sliced_by_class
-from tagloom.metrics.long_tail import PARTS
+from tagloom.metrics.long_tail import PARTS, is_worth_showing
 from tagloom.report.page.charts import Axis, Line, bar_chart, line_chart
 from tagloom.report.page.facts import Facts
 from tagloom.wording import printable
@@ -52,7 +52,8 @@ def summary(facts: Facts) -> str:
         notes.append(f"{len(absent)} classes have no positive image here and are not measured.")
     if facts.result.broken:
         notes.append(f"{len(facts.result.broken)} images could not be read and are not counted.")
-    tail = _long_tail(metrics["long_tail"]) if "long_tail" in metrics else ""
+    parts = metrics.get("long_tail", [])
+    tail = _long_tail(parts) if is_worth_showing(parts) else ""
     made = [f"head {spec.head}", f"backbone {spec.backbone}", f"{spec.preprocess.size} px"]
     return (
         f'<p class="soft">{text(", ".join(made))}</p><dl class="cards">{listed}</dl>'
