@@ -132,3 +132,24 @@ def word_run(tmp_path_factory: pytest.TempPathFactory, scenes: Path, feature_cac
     plan = RunPlan(str(scenes / "train.csv"), None, recipe_from_dict(content), classes=seen)
     train(plan, out, cache_folder=feature_cache)
     return out
+
+
+@pytest.fixture(scope="session")
+def workers_below() -> Callable[[int, str], list[int]]:
+    """Find the Ray workers that run a task, started by a process or one below it."""
+
+    def find(pid: int, task: str) -> list[int]:
+        found = []
+        for status in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                is_worker = status.read_bytes().startswith(f"ray::{task}".encode())
+                above = int(status.parent.name)
+                while is_worker and above not in (0, 1, pid):
+                    above = int((Path("/proc") / str(above) / "stat").read_text().rpartition(")")[2].split()[1])
+                if is_worker and above == pid:
+                    found.append(int(status.parent.name))
+            except OSError:  # it has ended meanwhile
+                continue
+        return found
+
+    return find

@@ -25,7 +25,8 @@ from tagloom.models.network import TaggerNetwork, build_network, load_network, s
 from tagloom.models.onnx_export import export_onnx
 from tagloom.recipe.pictures import Preprocess
 from tagloom.tagger.spec import TaggerSpec
-from tagloom.training.features.extract import extract_features, extractor_key
+from tagloom.training.features.extract import extract_features
+from tagloom.training.features.fill import extractor_key
 from tagloom.training.features.views import PLAIN
 from tagloom.training.signals import StopRequest
 

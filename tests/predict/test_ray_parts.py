@@ -75,24 +75,10 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, errors
 
 
-def workers_below(pid: int) -> list[int]:
-    """Give the processes that run a part, started by a process or one below it."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            is_worker = status.read_bytes().startswith(b"ray::tag_part")
-            above = int(status.parent.name)
-            while is_worker and above not in (0, 1, pid):
-                above = int((Path("/proc") / str(above) / "stat").read_text().rpartition(")")[2].split()[1])
-            if is_worker and above == pid:
-                found.append(int(status.parent.name))
-        except OSError:  # it has ended meanwhile
-            continue
-    return found
-
-
 @pytest.mark.slow
-def test_two_workers_one_of_them_killed_and_a_stop_give_the_files_of_one_process(untrained_run, listed, tmp_path):
+def test_two_workers_one_of_them_killed_and_a_stop_give_the_files_of_one_process(
+    untrained_run, listed, workers_below, tmp_path
+):
     from pyarrow.parquet import read_table
 
     alone = Prediction(untrained_run, listed, tmp_path / "alone")
@@ -112,7 +98,7 @@ def test_two_workers_one_of_them_killed_and_a_stop_give_the_files_of_one_process
 
     process = shared.start("--resume")
     shared.wait_for_work(process, done + 50)
-    worker = workers_below(process.pid)[0]
+    worker = workers_below(process.pid, "tag_part")[0]
     os.kill(worker, signal.SIGKILL)
     code, errors = finish(process)
     assert code == 0, errors

@@ -36,6 +36,7 @@ def train(
     device: str = "auto",
     cache: StrPath | None = None,
     tensorboard: bool = False,
+    engine: Literal["local", "ray"] = "local",
     data_options: Mapping[str, str] | None = None,
     show_progress: bool = True,
 ) -> TrainedTagger:
@@ -62,6 +63,7 @@ def train(
         device: "auto", "cpu", "cuda" or "mps".
         cache: Folder for the features of frozen backbones; by default `$TAGLOOM_CACHE` or the user's cache folder.
         tensorboard: Also write TensorBoard events.
+        engine: "local", or "ray" to extract the features of a frozen backbone on a Ray cluster.
         data_options: How to read the tables, as `tagloom.load_table` takes it, for example `{"split": "trainval"}`.
         show_progress: Show progress: a bar on a terminal, plain lines elsewhere.
 
@@ -113,6 +115,7 @@ def train(
             console=_announced(plan, folder, resume) if show_progress and world.is_first else None,
             tensorboard=tensorboard,
             world=world,
+            engine=engine,
         )
         return TrainedTagger(folder, result.classes, result.metrics, device)
 
@@ -169,7 +172,7 @@ def distill(
             compare the two. Off by default.
         settings: Changes to the recipe of student and teachers by dotted names.
         jobs: How many teachers (and the baseline) train at the same time, each with its share of the threads.
-        engine: "local", or "ray" to train the teachers on a Ray cluster.
+        engine: "local", or "ray" to extract features and train the teachers on a Ray cluster.
         resume: Continue the run in `out` where it stopped; finished teachers are kept.
         device: "auto", "cpu", "cuda" or "mps".
         cache: Folder for the features of frozen backbones, which teachers and student share.

@@ -68,7 +68,9 @@ def distill(
     jobs: Annotated[int, typer.Option(help="Number of teachers to train at once, each with its share of threads.")] = 1,
     engine: Annotated[
         Literal["local", "ray"],
-        typer.Option(help="Train teachers here, or on the Ray cluster of RAY_ADDRESS (or one started here)."),
+        typer.Option(
+            help="Extract features and train teachers here, or on the Ray cluster of RAY_ADDRESS (or one started here)."
+        ),
     ] = "local",
     out: Annotated[
         Path | None,

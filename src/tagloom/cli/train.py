@@ -1,7 +1,7 @@
 """`tagloom train`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -44,6 +44,13 @@ def train(
     ] = None,
     split: Annotated[str | None, typer.Option(help=f"Labels not to train: {SPLIT_FORMS}")] = None,
     processes: Processes = 1,
+    engine: Annotated[
+        Literal["local", "ray"],
+        typer.Option(
+            help="Extract the features of a frozen backbone here, or on the Ray cluster of RAY_ADDRESS (or one started "
+            "here)."
+        ),
+    ] = "local",
     device: Device = "auto",
     cache: Cache = None,
     tensorboard: TensorBoard = False,
@@ -57,6 +64,9 @@ def train(
 
     With --processes, or under torchrun, each process works on its share of every batch, and the result is that of one
     process. If one dies, all start again from the last checkpoint.
+
+    With --engine ray, many machines read the images and run them through a frozen backbone, into a --cache that all of
+    them see. Lost ones are replaced. The training itself, which is short then, runs here.
     """
     share_work(processes)
     from tagloom.api import train as train_tagger
@@ -77,6 +87,7 @@ def train(
             device=device,
             cache=cache,
             tensorboard=tensorboard,
+            engine=engine,
             data_options=read_pairs(data_option),
         )
     show_trained(result, "The tagger")

@@ -1,11 +1,14 @@
 """What every stage of a run needs, in one object."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from tagloom.progress import Progress
+from tagloom.training.features.extract import Workers
 from tagloom.training.log import RunLog
 from tagloom.training.ranks import ALONE, World
 from tagloom.training.signals import StopRequest
@@ -22,6 +25,7 @@ class RunContext:
         stop: Whether somebody asked to stop.
         log: Writes log.jsonl and shows progress; in the first of several processes only.
         world: The processes that train together.
+        workers: Opens what reads images and computes features in place of this process; None if it does so itself.
     """
 
     out: Path
@@ -30,6 +34,7 @@ class RunContext:
     stop: StopRequest
     log: RunLog
     world: World = ALONE
+    workers: Callable[[], AbstractContextManager[Workers | None]] = nullcontext
 
     def progress(self, what: str) -> Progress:
         """Give the callback that reports how far a piece of work is."""

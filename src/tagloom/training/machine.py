@@ -25,7 +25,7 @@ from tagloom.models.network import TaggerNetwork, build_network, pick_device
 from tagloom.recipe import Recipe
 from tagloom.sizing.profile import Profile
 from tagloom.tagger.onnx_runner import OnnxNetwork
-from tagloom.training.features.extract import Extract, make_extractor
+from tagloom.training.features.fill import Extract, make_extractor
 from tagloom.training.features.stored import as_stored
 from tagloom.training.optimiser import create_optimiser
 from tagloom.training.products import fast_products

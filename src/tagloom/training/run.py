@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from tagloom.data.formats import is_there
-from tagloom.errors import DataError, TagloomError
+from tagloom.errors import DataError, RecipeError, TagloomError
 from tagloom.losses import Loss
 from tagloom.models.network import pick_device
 from tagloom.training.checkpoint import CheckpointError, CheckpointStore, run_identity
@@ -15,6 +15,7 @@ from tagloom.training.contents import compare_contents
 from tagloom.training.context import RunContext
 from tagloom.training.features.broken import note_broken
 from tagloom.training.features.prepare import make_batches
+from tagloom.training.features.ray_workers import Engine, workers_of
 from tagloom.training.finish import finish
 from tagloom.training.folder import check_folder, open_folder
 from tagloom.training.log import RunLog
@@ -56,6 +57,7 @@ def train(
     console: Console | None = None,
     tensorboard: bool = False,
     world: World = ALONE,
+    engine: Engine = "local",
 ) -> TrainingResult:
     """Train a tagger and write its folder.
 
@@ -68,12 +70,15 @@ def train(
         console: Where to show progress; None for silence.
         tensorboard: Also write TensorBoard events.
         world: The processes that train it together. The first of them writes.
+        engine: "local", or "ray" to have the workers of a Ray cluster extract the features.
 
     Returns:
         The classes, and the metrics on validation images and on those held out.
     """
     if plan.distill:
         raise TagloomError(f"{out}: is the run of a student. Continue with: tagloom distill --resume --out {out}")
+    if engine == "ray":
+        _check_shareable(plan, world)
     check_folder(out, resume=resume)
     loss = check_options(plan.recipe)
     if resume:
@@ -85,7 +90,22 @@ def train(
         world.from_first(lambda: write_plan(plan, tables, out, resume=resume))
         stop = stack.enter_context(StopRequest())
         log = stack.enter_context(RunLog(out if world.is_first else None, console, tensorboard))
-        return run_plan(plan, tables, loss, RunContext(out, chosen_device, cache_folder, stop, log, world))
+        workers = workers_of(engine, device, stop)
+        return run_plan(plan, tables, loss, RunContext(out, chosen_device, cache_folder, stop, log, world, workers))
+
+
+def _check_shareable(plan: RunPlan, world: World) -> None:
+    """Refuse a cluster that would have nothing to do, or two ways to share the work at once."""
+    if world.size > 1:
+        raise TagloomError(
+            "--engine ray extracts features on a cluster for one process that trains: leave out --processes and "
+            "torchrun, or extract first and train in many processes afterwards, from the same --cache."
+        )
+    if not plan.recipe.from_cache:
+        raise RecipeError(
+            "--engine ray extracts the features of a frozen backbone on a cluster, and this recipe trains from "
+            "pictures. Share the training out with --processes or torchrun instead."
+        )
 
 
 def check_present(plan: RunPlan, out: Path) -> None:

@@ -18,14 +18,13 @@ from tagloom.data.reading import Computed
 from tagloom.data.transforms import prepare
 from tagloom.errors import DataError, TaggerError
 from tagloom.models.network import TaggerNetwork, build_network
-from tagloom.progress import no_progress
 from tagloom.recipe.pictures import Augment, Preprocess
 from tagloom.training.features import exported as exported_module
-from tagloom.training.features import extract
+from tagloom.training.features import fill
 from tagloom.training.features.cache import FeatureCache
-from tagloom.training.features.extract import extract_features, extractor_key
+from tagloom.training.features.extract import extract_features
+from tagloom.training.features.fill import extractor_key
 from tagloom.training.features.shard import read_shard
-from tagloom.training.features.stored import as_stored
 from tagloom.training.features.views import MIRRORED, PLAIN, View
 from tagloom.training.signals import Interrupted, StopRequest
 
@@ -49,7 +48,7 @@ def network() -> TaggerNetwork:
 def exported(tmp_path_factory, network) -> Path:
     """A cache root that holds the exported network and no features: exporting takes seconds."""
     root = tmp_path_factory.mktemp("exported")
-    extract.make_extractor(network, PREPROCESS, root / "extractors", {}, CPU)
+    fill.make_extractor(network, PREPROCESS, root / "extractors", {}, CPU)
     return root
 
 
@@ -95,7 +94,7 @@ def test_a_random_view_is_the_same_whatever_else_is_extracted(network, paths, tm
 
 def test_a_second_run_computes_nothing(network, paths, root, monkeypatch):
     first = run(network, paths, root)
-    monkeypatch.setattr(extract, "make_extractor", lambda *arguments: pytest.fail("the backbone was asked again"))
+    monkeypatch.setattr(fill, "make_extractor", lambda *arguments: pytest.fail("the backbone was asked again"))
     second = run(network, paths[::-1], root)
     assert second.computed == 0
     np.testing.assert_array_equal(
@@ -156,7 +155,7 @@ def test_unreadable_images_are_left_out_and_named_each_by_its_own_path(network, 
 
 def test_a_check_that_refuses_comes_before_any_work(network, paths, root, monkeypatch):
     paths[0].unlink()
-    monkeypatch.setattr(extract, "make_extractor", lambda *arguments: pytest.fail("the backbone was asked"))
+    monkeypatch.setattr(fill, "make_extractor", lambda *arguments: pytest.fail("the backbone was asked"))
 
     def refuse(errors):
         if errors:
@@ -179,35 +178,33 @@ def test_a_stop_keeps_what_was_computed(network, paths, root, monkeypatch):
 
 
 def test_shards_are_written_along_the_way(network, paths, root, monkeypatch):
-    monkeypatch.setattr(extract, "SHARD_IMAGES", 4)
+    monkeypatch.setattr(fill, "SHARD_IMAGES", 4)
     run(network, paths, root)
     assert len(list((root / "features").rglob("*.safetensors"))) == 3
 
 
 def test_a_shard_is_written_when_it_takes_enough_memory(network, paths, root, monkeypatch):
-    monkeypatch.setattr(extract, "SHARD_BYTES", 5 * 256 * 4)  # five images of 256 float32 values
+    monkeypatch.setattr(fill, "SHARD_BYTES", 5 * 256 * 4)  # five images of 256 float32 values
     run(network, paths, root)
     shards = [read_shard(path) for path in (root / "features").rglob("*.safetensors")]
     assert sorted(len(shard.keys) for shard in shards) == [2, 5, 5]
 
 
-def test_maps_are_held_in_half_precision_and_a_shard_at_a_time(tmp_path, monkeypatch):
+def test_maps_are_held_in_half_precision_and_a_shard_at_a_time(network, tmp_path, monkeypatch):
     """At 448 pixels 1,024 maps of EfficientNet-Lite0 took 2.4 GiB: they were held in float32 and then copied."""
     images = 320
     maps = np.random.default_rng(0).random((8, 1280, 14, 14), np.float32)
 
-    def summaries(run, todo, *others):
+    def summaries(job, run, todo, *others):
         for first in range(0, images, 8):
             yield Computed(list(range(first, first + 8)), [maps + first], [])
 
-    monkeypatch.setattr(extract, "_summaries", summaries)
-    monkeypatch.setattr(extract, "SHARD_BYTES", 32 << 20)
+    monkeypatch.setattr(fill.ExtractionJob, "_summaries", summaries)
+    monkeypatch.setattr(fill, "SHARD_BYTES", 32 << 20)
     keys = [f"{number:032x}" for number in range(images)]
     cache = FeatureCache(tmp_path)
     tracemalloc.start()
-    extract._fill(
-        cache, print, keys, {}, PREPROCESS, view=PLAIN, store=as_stored, stop=StopRequest(), progress=no_progress
-    )
+    fill.ExtractionJob(network, PREPROCESS, tmp_path, CPU).fill(cache, print, keys, {}, StopRequest())
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < (32 + 4 * 8) << 20, "a shard, and a few batches of 8 MiB; 306 MiB before"
@@ -307,7 +304,7 @@ def test_a_request_to_stop_is_heard_while_files_are_looked_up(network, paths, ro
 
 @pytest.mark.parametrize("damage", ["zeroed", "cut", "gone"])
 def test_a_damaged_shard_is_noted_and_its_images_are_extracted_again(network, paths, root, monkeypatch, damage):
-    monkeypatch.setattr(extract, "SHARD_IMAGES", 4)
+    monkeypatch.setattr(fill, "SHARD_IMAGES", 4)
     before = run(network, paths, root).features.gather(np.arange(12))[0]
     shard = min((root / "features").rglob("*.safetensors"))
     content = shard.read_bytes()
@@ -325,7 +322,7 @@ def test_a_damaged_shard_is_noted_and_its_images_are_extracted_again(network, pa
 
 
 def test_an_extraction_survives_that_its_cache_is_cleared(network, paths, root, monkeypatch):
-    monkeypatch.setattr(extract, "SHARD_IMAGES", 4)
+    monkeypatch.setattr(fill, "SHARD_IMAGES", 4)
     run(network, paths[:4], root)
 
     def clear(done, total):

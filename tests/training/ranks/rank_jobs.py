@@ -30,10 +30,11 @@ from tagloom.recipe.parts import OptimiserSettings, TrainingSettings
 from tagloom.recipe.pictures import Augment, Preprocess
 from tagloom.training.checkpoint import CheckpointStore
 from tagloom.training.context import RunContext
-from tagloom.training.features import exported, extract
+from tagloom.training.features import exported
 from tagloom.training.features.cache import CachedFeatures
 from tagloom.training.features.extract import extract_features
 from tagloom.training.features.feature_batches import FeatureBatches
+from tagloom.training.features.fill import ExtractionJob
 from tagloom.training.features.picture_batches import PictureBatches
 from tagloom.training.log import RunLog
 from tagloom.training.loop import fit
@@ -115,13 +116,13 @@ def features(world: World, folder: Path, images: str) -> Any:
 
     exported.export_onnx = refuse
     computed: list[str] = []
-    fill = extract._fill
+    fill = ExtractionJob.fill
 
-    def counted(cache: Any, run: Any, todo: list[str], *given: Any, **options: Any) -> Any:
+    def counted(job: ExtractionJob, cache: Any, run: Any, todo: list[str], *given: Any) -> Any:
         computed.extend(todo)
-        return fill(cache, run, todo, *given, **options)
+        return fill(job, cache, run, todo, *given)
 
-    extract._fill = counted
+    ExtractionJob.fill = counted  # type: ignore[method-assign]
     torch.manual_seed(0)
     names = {"backbone": "test_efficientnet", "head": "gap", "head_options": {}}
     network = build_network(**names, weights="none", classes=3, size=32, frozen=True).eval()

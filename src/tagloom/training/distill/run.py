@@ -3,7 +3,6 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import numpy as np
 from rich.console import Console
@@ -30,6 +29,7 @@ from tagloom.training.distill.teachers import (
     write_partitions,
 )
 from tagloom.training.features.prepare import make_batches
+from tagloom.training.features.ray_workers import Engine, workers_of
 from tagloom.training.folder import STARTED, check_folder, open_folder
 from tagloom.training.launched import is_launched
 from tagloom.training.log import RunLog
@@ -40,7 +40,6 @@ from tagloom.training.run import TrainingResult, check_present, run_plan, write_
 from tagloom.training.signals import StopRequest
 from tagloom.training.tables import Tables, load_tables
 
-Engine: TypeAlias = Literal["local", "ray"]
 ENGINES = {"local": train_locally, "ray": train_on_ray}
 
 
@@ -96,7 +95,9 @@ def distill(
         if unfinished:
             with RunLog(out, console) as log:
                 log.say(describe_cost(plan, tables, before))
-                _look_once(plan, tables, unfinished, RunContext(out, chosen_device, cache_folder, stop, log))
+                workers = workers_of(engine, device, stop)
+                looking = RunContext(out, chosen_device, cache_folder, stop, log, workers=workers)
+                _look_once(plan, tables, unfinished, looking)
         # Written only now: whatever was refused so far can be fixed and started again in the same folder.
         write_partitions(out, tables.table, partitions)
         if unfinished:

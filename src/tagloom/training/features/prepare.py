@@ -21,7 +21,7 @@ from tagloom.recipe import Recipe
 from tagloom.training.context import RunContext
 from tagloom.training.features.batches import Batches
 from tagloom.training.features.cache import CachedFeatures
-from tagloom.training.features.extract import Extraction, extract_features, gather_errors
+from tagloom.training.features.extract import Extraction, Workers, extract_features, gather_errors
 from tagloom.training.features.feature_batches import FeatureBatches
 from tagloom.training.features.picture_batches import PictureBatches
 from tagloom.training.features.standardise import standardise_features, standardise_pictures
@@ -68,6 +68,14 @@ def make_batches(network: TaggerNetwork, tables: Tables, recipe: Recipe, context
 
 def _feature_batches(network: TaggerNetwork, tables: Tables, recipe: Recipe, context: RunContext) -> RunBatches:
     """Extract the features of all images once, and make batches of them."""
+    with context.workers() as workers:
+        return _extracted_batches(workers, network, tables, recipe, context)
+
+
+def _extracted_batches(
+    workers: Workers | None, network: TaggerNetwork, tables: Tables, recipe: Recipe, context: RunContext
+) -> RunBatches:
+    """Extract features here, or have workers do it, and make batches of them."""
     training = recipe.training
 
     def batches(table: LabelTable, views: Sequence[CachedFeatures], chances: Sequence[float] = (1.0,)) -> Batches:
@@ -80,17 +88,20 @@ def _feature_batches(network: TaggerNetwork, tables: Tables, recipe: Recipe, con
             world=context.world,
         )
 
-    found = _extract(network, tables.table, TRAINING, PLAIN, recipe, context)
+    def extract(table: LabelTable, what: str, view: View = PLAIN) -> Extraction:
+        return _extract(network, table, what, view, recipe, context, workers)
+
+    found = extract(tables.table, TRAINING)
     table = tables.table.select(found.rows)
     learn, held_out = _split(table, tables.held_out[found.rows], recipe, context)
     to_learn = table.select(learn)
     seen = views_to_learn_from(recipe.augment, training.cached_views)
     views = [found.features.select(learn)]
-    views += [_extract(network, to_learn, TRAINING, view, recipe, context).features for view, _ in seen[1:]]
+    views += [extract(to_learn, TRAINING, view).features for view, _ in seen[1:]]
     broken, val = found.broken, None
     contents = [_contents(tables.table, found.rows, found.keys)]
     if tables.val is not None:
-        found_val = _extract(network, tables.val, VALIDATION, PLAIN, recipe, context)
+        found_val = extract(tables.val, VALIDATION)
         broken = broken + found_val.broken
         contents.append(_contents(tables.val, found_val.rows, found_val.keys))
         val = batches(tables.val.select(found_val.rows), [found_val.features])
@@ -187,7 +198,13 @@ def _hashed(table: LabelTable, context: RunContext) -> list[str | None]:
 
 
 def _extract(
-    network: TaggerNetwork, table: LabelTable, what: str, view: View, recipe: Recipe, context: RunContext
+    network: TaggerNetwork,
+    table: LabelTable,
+    what: str,
+    view: View,
+    recipe: Recipe,
+    context: RunContext,
+    workers: Workers | None,
 ) -> Extraction:
     """Extract the features of a table's images in one view, and report it."""
     label = f"features of {what}" + (f", {view}" if str(view) else "")
@@ -201,6 +218,7 @@ def _extract(
         device=context.device,
         stop=context.stop,
         world=context.world,
+        workers=workers,
         view=view,
         maps=recipe.training.cached_maps,
         check=lambda errors: check_broken(errors, len(table), allowed, table.source, ALLOW_MORE),
