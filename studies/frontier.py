@@ -1,7 +1,7 @@
 """What a backbone and a picture size gain and cost: the frontier that the ready tagger was chosen on.
 
     python studies/frontier.py coco-mini/train.csv coco-mini/val.csv --out runs/studies/frontier
-    python bench/exports.py coco-mini/calibrate.txt --run "runs/studies/frontier/Lite0 at 224-seed0"
+    python bench/exports.py coco-mini/calibrate.txt --run runs/studies/frontier/Lite2-at-288-seed0
 
 `quick` as it is, a frozen backbone under a small ML-Decoder, with the two bundled backbones at two sizes each. The
 photographs of `coco-mini` have 256 pixels, so the larger sizes enlarge them.
