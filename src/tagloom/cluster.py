@@ -41,7 +41,7 @@ class Outcomes:
 
 @contextmanager
 def ray_cluster(stop: Stop) -> Iterator[Any]:
-    """Connect to the cluster that RAY_ADDRESS names, or start one on this machine for as long as the block lasts."""
+    """Connect to the cluster of RAY_ADDRESS or one that runs here; or start one for as long as the block lasts."""
     try:
         ray: Any = import_module("ray")  # its types follow the number of arguments, defaults left out
     except ModuleNotFoundError as error:

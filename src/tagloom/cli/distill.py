@@ -69,7 +69,8 @@ def distill(
     engine: Annotated[
         Literal["local", "ray"],
         typer.Option(
-            help="Extract features and train teachers here, or on the Ray cluster of RAY_ADDRESS (or one started here)."
+            help="Extract features and train teachers here, or on a Ray cluster: that of RAY_ADDRESS, or one on this "
+            "machine."
         ),
     ] = "local",
     out: Annotated[

@@ -67,7 +67,7 @@ def predict(
     engine: Annotated[
         Literal["local", "ray"],
         typer.Option(
-            help="Tag here, or with --out or --scores on the Ray cluster of RAY_ADDRESS (or one started here)."
+            help="Tag here, or with --out or --scores on a Ray cluster: that of RAY_ADDRESS, or one on this machine."
         ),
     ] = "local",
     parts: Annotated[

@@ -47,8 +47,8 @@ def train(
     engine: Annotated[
         Literal["local", "ray"],
         typer.Option(
-            help="Extract the features of a frozen backbone here, or on the Ray cluster of RAY_ADDRESS (or one started "
-            "here)."
+            help="Extract the features of a frozen backbone here, or on a Ray cluster: that of RAY_ADDRESS, or one on "
+            "this machine."
         ),
     ] = "local",
     device: Device = "auto",
@@ -60,13 +60,13 @@ def train(
 
     Example: tagloom train photos/train.csv --val photos/val.csv --out runs/first
 
-    Stop at any time with Ctrl-C and continue with --resume: the result is the same, bit for bit.
+    Stop at any time with Ctrl-C and continue with --resume: on the CPU the result is the same, bit for bit.
 
     With --processes, or under torchrun, each process works on its share of every batch, and the result is that of one
     process. If one dies, all start again from the last checkpoint.
 
     With --engine ray, many machines read the images and run them through a frozen backbone, into a --cache that all of
-    them see. Lost ones are replaced. The training itself, which is short then, runs here.
+    them see. The work of lost ones is done by others. The training itself, which is short then, runs here.
     """
     share_work(processes)
     from tagloom.api import train as train_tagger

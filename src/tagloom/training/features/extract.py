@@ -1,4 +1,4 @@
-"""Filling the feature cache: every image through the frozen backbone once."""
+"""Getting the features of all images: from the cache, and what it lacks from this process, others, or workers."""
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor

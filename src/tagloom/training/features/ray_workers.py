@@ -1,7 +1,8 @@
 """Extracting features on many machines: Ray tasks read parts of the images into one cache; see `tagloom.cluster`.
 
-All machines write to the cache folder, which the cluster must see under one path. Nothing is done twice: a task whose
-worker was lost is started again and computes what the cache does not hold, and so does a run that was stopped.
+All machines write to the cache folder, which the cluster must see under one path. A task whose worker was lost is
+started again and computes what the cache does not hold, and so does a run that was stopped. So only what was not yet
+written to a shard is done twice.
 """
 
 from collections.abc import Callable, Iterator, Sequence
