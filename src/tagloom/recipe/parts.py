@@ -49,7 +49,7 @@ class BackboneSettings:
 
     Attributes:
         name: Any timm model.
-        weights: "bundled", "hub", "none", or a file.
+        weights: "bundled", "hub", "none", "hf-hub:owner/name@revision", or a file.
         frozen: Whether its weights stay fixed; then features can be extracted once and heads train from them.
         train_from: With a frozen backbone, the stage after which it is trained all the same: a number, or the name of
             one of its modules. What comes up to there is run once and cached. None trains nothing of it.
