@@ -22,6 +22,15 @@ def shown(value: object) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """Give a number with its noun; `many` is the plural where it is not `one` with an s.
+
+    >>> counted(1, "epoch"), counted(1200, "image"), counted(2, "class", "classes")
+    ('1 epoch', '1,200 images', '2 classes')
+    """
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
 def listed(names: Iterable[object], most: int = MAX_LISTED) -> str:
     """List the first names, and count the others.
 

@@ -14,7 +14,7 @@ from tagloom.data import load_table
 def shards(tagloom, scenes, tmp_path):
     code, out, err = tagloom("pack", scenes / "train.csv", "--out", tmp_path / "shards")
     assert (code, err) == (0, "")
-    assert "60 images in 1 shards of" in out
+    assert "60 images in 1 shard of" in out
     return tmp_path / "shards"
 
 

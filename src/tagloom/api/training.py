@@ -13,6 +13,7 @@ from tagloom.extras import needs_train
 from tagloom.recipe import Recipe
 from tagloom.tagger.spec import read_spec
 from tagloom.terminal import open_console, print_line
+from tagloom.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -258,7 +259,7 @@ def _announced(plan: "RunPlan", folder: Path, resume: bool) -> "Console":
     console, recipe = open_console(), plan.recipe
     network = f"{recipe.backbone.name} + {recipe.head.name}"
     if plan.distill is None:  # a distillation says it itself, of teachers and student
-        network += f", {recipe.training.epochs} epochs"
+        network += f", {counted(recipe.training.epochs, 'epoch')}"
     doing = "Resuming" if resume else "Training"
     print_line(console, f"{doing} {folder}: {plan.data}, recipe {recipe.name} ({network})")
     return console

@@ -18,6 +18,7 @@ from tagloom.cli.arguments import (
 )
 from tagloom.errors import TagloomError
 from tagloom.terminal import open_console, print_line, warn
+from tagloom.wording import counted
 
 _ON_SHEET = 24  # pictures of each kind
 
@@ -77,7 +78,7 @@ def doubts(
     render_doubts(report, console)
     if report.unreadable:
         warn(f"{report.unreadable} images cannot be read and are left out; 'tagloom check' names them")
-    print_line(console, f"{len(report.doubts):,} doubts, in {write_doubts(report, out)}")
+    print_line(console, f"{counted(len(report.doubts), 'doubt')}, in {write_doubts(report, out)}")
     if json_path:
         write_json(json_path, report.to_dict())
     if sheet:
@@ -104,5 +105,6 @@ def _apply(data: str, data_option: list[str] | None, answers: Path, out: Path) -
         raise TagloomError(f"{out}: cannot be written ({error}). Name another --out.") from error
     print_line(
         open_console(),
-        f"{result.added} labels added, {result.removed} taken away and {result.confirmed} confirmed, in {out}",
+        f"{counted(result.added, 'label')} added, {result.removed} taken away and {result.confirmed} confirmed, "
+        f"in {out}",
     )

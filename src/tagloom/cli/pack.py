@@ -46,7 +46,7 @@ def pack(
     from tagloom.data import load_table
     from tagloom.data.formats.webdataset import read_webdataset
     from tagloom.data.packed.packing import pack as pack_table
-    from tagloom.wording import listed_lines
+    from tagloom.wording import counted, listed_lines
 
     console = open_console()
     options = read_pairs(data_option)
@@ -57,13 +57,13 @@ def pack(
         done = pack_table(table, out, split=split, shard_bytes=shard_size * 2**20, progress=progress)
     if done.unreadable:
         warn(
-            f"{len(done.unreadable):,} images cannot be read. Their rows have labels and no picture:\n"
+            f"{counted(len(done.unreadable), 'image')} cannot be read. Such a row has labels and no picture:\n"
             f"{listed_lines(done.unreadable, most=5)}"
         )
     before = f", {done.images - done.written:,} of them there already" if done.written < done.images else ""
     size = sum(path.stat().st_size for path in done.shards) / 2**20
     print_line(
         console,
-        f"{done.images:,} images in {len(done.shards):,} shards of {out}, {size:,.0f} MiB{before}. "
+        f"{counted(done.images, 'image')} in {counted(len(done.shards), 'shard')} of {out}, {size:,.0f} MiB{before}. "
         f"Try: tagloom check {out}",
     )

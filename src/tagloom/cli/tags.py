@@ -8,6 +8,7 @@ import typer
 from tagloom.cli.arguments import MaxTags, Precision, Recall, Threshold, TopK, name_left_out
 from tagloom.cli.predict import tags_line
 from tagloom.terminal import open_console, print_line
+from tagloom.wording import counted
 
 
 def tags(
@@ -48,7 +49,7 @@ def tags(
         name_left_out(rule_of(first, **asked).left_out, first.held_out, precision, recall)
     if out:
         count = write_tags_from_scores(scores, out, **asked)
-        print_line(console, f"{count} images tagged, in {out}")
+        print_line(console, f"{counted(count, 'image')} tagged, in {out}")
         return
     for image, found in tags_from_scores(scores, **asked):
         console.print(tags_line(image, found), soft_wrap=True)

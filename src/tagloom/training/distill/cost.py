@@ -6,6 +6,7 @@ from tagloom.training.distill.teachers import PlannedRun, Teacher, student_plan
 from tagloom.training.features.views import views_to_learn_from
 from tagloom.training.plan import RunPlan
 from tagloom.training.tables import Tables, focus
+from tagloom.wording import counted
 
 ASKING = 1 / 3
 """What a pass without gradients costs next to one with: forward, but neither backward nor weights."""
@@ -25,8 +26,8 @@ def describe_cost(plan: RunPlan, tables: Tables, before: Sequence[PlannedRun]) -
     baseline = ", and so does the baseline" if len(teachers) < len(before) else ""
     images = "all images" if teachers[0].plan.images == "all" else "images with a label of theirs"
     return (
-        f"Teachers: {len(teachers)}, of {teachers[0].plan.recipe.training.epochs} epochs each, on {images}. The "
-        f"student trains {student} epochs{longer}{baseline}. Altogether about "
+        f"Teachers: {len(teachers)}, of {counted(teachers[0].plan.recipe.training.epochs, 'epoch')} each, on {images}. "
+        f"The student trains {counted(student, 'epoch')}{longer}{baseline}. Altogether about "
         f"{count_cost(plan, tables, before):.2g} times the training of tagloom train with this recipe."
     )
 
