@@ -6,9 +6,10 @@ what it finds on disk. The cluster must see all folders under the same paths.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Protocol
 
 from tagloom.errors import MissingExtraError
@@ -70,6 +71,8 @@ def run_tasks(
 ) -> Outcomes:
     """Run a function for each call; if one fails, the others still run. When asked to stop, all tasks are cancelled.
 
+    Tasks run in the folder of this process, where it is on their machine: that is what relative paths start from.
+
     Args:
         ray: The module, connected.
         work: The function.
@@ -80,13 +83,15 @@ def run_tasks(
         stop: Whether somebody asked to stop.
         tell: Called often with what there is so far.
     """
-    task = ray.remote(work).options(
+    task = ray.remote(_run_in).options(
+        name=work.__name__,
         num_cpus=cores,
         num_gpus=gpus if ray.cluster_resources().get("GPU") else 0,
         max_retries=RETRIES,
         retry_exceptions=[again_after],
     )
-    pending = {task.remote(*arguments): name for name, arguments in calls.items()}
+    folder = Path.cwd()
+    pending = {task.remote(folder, work, *arguments): name for name, arguments in calls.items()}
     outcomes = Outcomes()
     while pending:
         done, _ = ray.wait(list(pending), timeout=0.5)
@@ -105,3 +110,10 @@ def run_tasks(
             ray.wait(list(pending), num_returns=len(pending), timeout=60)
             stop.leave_if_requested()
     return outcomes
+
+
+def _run_in(folder: Path, work: Callable[..., Any], *arguments: Any) -> Any:
+    if not folder.is_dir():
+        return work(*arguments)
+    with chdir(folder):
+        return work(*arguments)

@@ -88,7 +88,9 @@ def test_two_workers_one_of_them_killed_and_a_stop_give_the_files_of_one_process
     process = shared.start()
     shared.wait_for_work(process, 50)
     process.terminate()
-    assert finish(process)[0] == 143
+    code, errors = finish(process)
+    assert code == 143
+    assert "Continue with the same command and --resume" in errors
     done = shared.tagged(1)
     assert 50 <= done < IMAGES / 2, "it was stopped in the middle"
 

@@ -101,7 +101,7 @@ def distill(
     from tagloom.api import distill as distill_tagger
     from tagloom.recipe import read_settings
 
-    with told_how_to_resume("distill"):
+    with told_how_to_resume("distill", engine, cache):
         result = distill_tagger(
             data,
             val=val,

@@ -1,7 +1,9 @@
 """How train and distill end: stopped with a hint, or finished with metrics."""
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tagloom.terminal import open_console, print_line, warn
@@ -13,13 +15,15 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def told_how_to_resume(verb: str) -> Iterator[None]:
-    """Print the command that continues a run, if somebody stops it."""
+def told_how_to_resume(verb: str, engine: str, cache: Path | None) -> Iterator[None]:
+    """Print the command that continues a run, if somebody stops it, with what a run does not remember."""
     try:
         yield
     except Interrupted as error:
         if rank_launched() == 0:
-            warn(f"stopped on request. Continue with: tagloom {verb} --resume --out {error.folder}")
+            again = f" --engine {engine}" if engine != "local" else ""
+            again += f" --cache {shlex.quote(str(cache))}" if cache is not None else ""
+            warn(f"stopped on request. Continue with: tagloom {verb} --resume --out {error.folder}{again}")
         raise
 
 

@@ -127,7 +127,7 @@ def predict(
         console = open_console()
         if engine == "ray":
             names = None if labels is None else tuple(read_labels(labels))
-            tagged = _on_ray(job, TaggerSource(_absolute(run), device, words, names), parts, console, resume)
+            tagged = _on_ray(job, TaggerSource(run, device, words, names), parts, console, resume)
         elif to_files:
             tagged = _to_files(job, console, resume or restarts() > 0, world)
         else:
@@ -185,24 +185,23 @@ def _on_ray(job: "Job", source: "TaggerSource", parts: int, console: Console, re
     from tagloom.predict.ray_parts import run_on_ray
 
     with StopRequest() as stop, show_progress(console, "parts tagged") as progress:
-        found = run_on_ray(
-            job,
-            source,
-            parts,
-            resume=resume,
-            stop=stop,
-            interrupted=Interrupted,
-            on_error=warn,
-            on_part=lambda done: progress(done, parts),
-        )
+        try:
+            found = run_on_ray(
+                job,
+                source,
+                parts,
+                resume=resume,
+                stop=stop,
+                interrupted=Interrupted,
+                on_error=warn,
+                on_part=lambda done: progress(done, parts),
+            )
+        except Interrupted:
+            warn("stopped on request: what is done is kept. Continue with the same command and --resume")
+            raise
     target = " and ".join(str(path) for path in (job.out, job.scores) if path)
     print_line(console, f"{found.tagged} of {found.tagged + found.failed} images tagged, in {target}")
     return found.tagged
-
-
-def _absolute(run: str | None) -> str | None:
-    """Give a tagger folder by its whole path: a worker runs in another folder."""
-    return str(Path(run).absolute()) if run is not None and Path(run).is_dir() else run
 
 
 def tags_line(image: str, tags: "list[Tag]") -> Text:

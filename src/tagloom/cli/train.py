@@ -72,7 +72,7 @@ def train(
     from tagloom.api import train as train_tagger
     from tagloom.recipe import read_settings
 
-    with told_how_to_resume("train"):
+    with told_how_to_resume("train", engine, cache):
         result = train_tagger(
             data,
             val=val,

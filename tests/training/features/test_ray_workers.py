@@ -55,7 +55,7 @@ class Training:
         self.command = [sys.executable, "-m", "tagloom", "train", "train.csv", *choices, *places, *options]
 
     def start(self) -> subprocess.Popen[str]:
-        # The table is named from where it lies: workers start somewhere else.
+        # The table is named from where it lies, and so are its images.
         return subprocess.Popen(
             self.command, cwd=self.photos, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

@@ -14,12 +14,12 @@ from pathlib import Path
 from tagloom.cache_contents import clear_cache, list_cache
 from tagloom.recipe import recipe_from_dict
 from tagloom.training import finish
-from tagloom.training.features import extract
+from tagloom.training.features import fill
 from tagloom.training.plan import RunPlan
 from tagloom.training.run import train
 
 finish.export_onnx = lambda *arguments, **options: 0.0  # it takes seconds, and has no part in this
-extract.SHARD_IMAGES = 12  # several shards of 60 images
+fill.SHARD_IMAGES = 12  # several shards of 60 images
 scenes, work, count = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 
 def run(number, out, cache):
