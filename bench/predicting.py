@@ -55,9 +55,10 @@ from pathlib import Path
 from PIL import Image
 from torchvision import transforms as T
 folder, count, layout, threads = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+name, size = sys.argv[5], int(sys.argv[6])
 torch.set_num_threads(threads)
-model = timm.create_model("tf_efficientnet_lite0", pretrained=False, num_classes=80).eval()
-resize = T.Resize((224, 224), T.InterpolationMode.BICUBIC)
+model = timm.create_model(name, pretrained=False, num_classes=80).eval()
+resize = T.Resize((size, size), T.InterpolationMode.BICUBIC)
 prepare = T.Compose([resize, T.ToTensor(), T.Normalize([0.5] * 3, [0.5] * 3)])
 form = torch.channels_last if layout == "channels-last" else torch.contiguous_format
 model = model.to(memory_format=form)
@@ -198,7 +199,9 @@ def onnx_sides(folder: Path) -> dict[str, Callable[[], Run]]:
 
 def timm(folder: Path, count: int, layout: str) -> Run:
     """Run the script; its seconds are without the start of Python and torch."""
-    command = [sys.executable, "-c", TIMM_SCRIPT, str(folder), str(count), layout, str(usable_cores())]
+    spec = read_spec(ready_folder())
+    network = [spec.backbone, str(spec.preprocess.size)]
+    command = [sys.executable, "-c", TIMM_SCRIPT, str(folder), str(count), layout, str(usable_cores()), *network]
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     found = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return count, float(found.stdout)

@@ -18,9 +18,11 @@ import time
 from pathlib import Path
 
 from ratio import Ratio, of_seconds
+from tagloom.tagger.spec import read_spec
 
 ROOT = Path(__file__).parent.parent
 READY = ROOT / "src" / "tagloom" / "ready"
+SIZE = str(read_spec(READY).preprocess.size)
 MORE = 20
 RIVAL = """
 import sys
@@ -28,7 +30,8 @@ import numpy as np
 import onnxruntime
 from PIL import Image
 session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
-pixels = np.asarray(Image.open(sys.argv[2]).convert("RGB").resize((224, 224), Image.Resampling.BICUBIC))[None]
+side = int(sys.argv[3])
+pixels = np.asarray(Image.open(sys.argv[2]).convert("RGB").resize((side, side), Image.Resampling.BICUBIC))[None]
 session.run(None, {session.get_inputs()[0].name: pixels})
 """
 
@@ -54,7 +57,7 @@ def main() -> None:
         longer: list[float] = []
         for _ in range(9):
             ours.append(seconds([tagloom, "predict", photo], work))
-            rivals.append(seconds([python, "-c", RIVAL, READY / "model.onnx", photo], work))
+            rivals.append(seconds([python, "-c", RIVAL, READY / "model.onnx", photo, SIZE], work))
             longer.append(seconds([tagloom, "predict", *many], work))
         first, rival = statistics.median(ours), statistics.median(rivals)
         further = (statistics.median(longer) - first) / MORE
@@ -72,7 +75,7 @@ def run(brief: bool = False) -> list[Ratio]:
     rivals: list[float] = []
     for _ in range(1 if brief else 9):
         ours.append(seconds([sys.executable, "-m", "tagloom", "predict", photo], Path.cwd()))
-        rivals.append(seconds([sys.executable, "-c", RIVAL, READY / "model.onnx", photo], Path.cwd()))
+        rivals.append(seconds([sys.executable, "-c", RIVAL, READY / "model.onnx", photo, SIZE], Path.cwd()))
     first, rival = statistics.median(ours), statistics.median(rivals)
     return [
         of_seconds("`tagloom predict` of one photograph, start included", "a bare ONNX Runtime script", first, rival)
