@@ -151,6 +151,8 @@ def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         count += 1
         if count > 4 * MAX_SAMPLES:
             raise OSError(f"it has more than {4 * MAX_SAMPLES:,} members")
+        if info.size < 0:  # which leads back to where it was read, again and again
+            raise OSError(f"a header claims {info.size:,} bytes")
         if info.isreg() and not info.issparse() and len(info.name) <= MAX_NAME and "\0" not in info.name:
             yield info  # links are not followed
 
