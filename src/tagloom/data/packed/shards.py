@@ -12,7 +12,7 @@ import numpy as np
 
 from tagloom.data.packed.images import WINDOW_BYTES
 from tagloom.data.packed.parquet_file import open_parquet
-from tagloom.data.packed.places import is_address
+from tagloom.data.packed.places import absolute_place, is_address
 from tagloom.errors import DataError, ImageError
 from tagloom.wording import first_line
 
@@ -53,7 +53,8 @@ class Shards:
         self._kept: _Kept | None = _Kept()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_kept": None}
+        files = [absolute_place(place) for place in self._files]  # the other process may work in another folder
+        return {**self.__dict__, "_kept": None, "_files": files}
 
     def file_of(self, number: int) -> str:
         """Name the shard that holds an image."""

@@ -12,6 +12,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from tagloom.data.images import IMAGE_SUFFIXES, MAX_FILE_BYTES
+from tagloom.data.packed.places import absolute_place
 from tagloom.data.regular_file import open_regular
 from tagloom.errors import DataError, ImageError
 from tagloom.wording import first_line, shown
@@ -51,6 +52,9 @@ class TarImages:
         self.group_starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         # An image is read by itself, so that a group costs nothing and all are shuffled among themselves.
         self.group_bytes = np.zeros(len(tars), np.int64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_tars": list(map(absolute_place, self._tars))}  # for a process in another folder
 
     def file_of(self, number: int) -> str:
         """Name the tar that holds an image."""
