@@ -26,7 +26,7 @@ from tagloom.models.network import build_network
 from tagloom.recipe import load_recipe
 from tagloom.recipe.pictures import Preprocess
 from tagloom.training.features import ray_workers
-from tagloom.training.features.extract import hash_files
+from tagloom.training.features.extract import extract_features, hash_files
 from tagloom.training.features.fill import ExtractionJob
 from tagloom.training.features.ray_workers import RayWorkers, fill_part
 from tagloom.training.features.shard import read_shard
@@ -185,6 +185,33 @@ def test_images_named_from_here_are_found_by_workers_elsewhere(photos, elsewhere
     found = RayWorkers(elsewhere, "cpu", StopRequest()).hash([*images, Path("gone.png")], lambda done, total: None)
     assert found[:4] == hash_files([photos / f"{row}.png" for row in range(4)], StopRequest())
     assert str(found[4]).startswith("gone.png: "), "an error names the file as the table does"
+
+
+def test_features_that_are_on_another_machine_are_missed_at_once(photos, tmp_path):
+    network = build_network(
+        backbone="test_efficientnet", weights="none", head="gap", head_options={}, classes=3, size=32, frozen=True
+    ).eval()
+    asked: list[int] = []
+
+    class WithOwnDisks:
+        def hash(self, paths, progress):
+            return hash_files(paths, StopRequest())
+
+        def fill(self, job, todo, paths, progress):
+            asked.append(len(todo))
+            return {}
+
+    with pytest.raises(TagloomError, match="all machines share"):
+        extract_features(
+            network,
+            [photos / f"{number}.png" for number in range(3)],
+            Preprocess(size=32),
+            cache_folder=tmp_path,
+            device=torch.device("cpu"),
+            stop=StopRequest(),
+            workers=WithOwnDisks(),
+        )
+    assert asked == [3], "they do not compute it again"
 
 
 def test_a_cluster_without_gpus_is_sent_a_network_that_is_on_none(elsewhere, tmp_path, monkeypatch):

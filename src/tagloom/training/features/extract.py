@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tagloom.cores import usable_cores
 from tagloom.data.images import content_hash
 from tagloom.data.packed.images import ImageFile
-from tagloom.errors import ImageError
+from tagloom.errors import ImageError, TagloomError
 from tagloom.models.network import TaggerNetwork
 from tagloom.progress import Progress, no_progress
 from tagloom.recipe.pictures import Preprocess
@@ -102,6 +102,7 @@ def extract_features(
     broken: dict[str, ImageError] = {}
     run: Extract | None = None
     computed = 0
+    given: list[str] = []
     for _ in range(ATTEMPTS):  # more than one only if somebody clears the cache at the same time
         todo: list[str] = []
         with world.leaving_together(stop):
@@ -110,6 +111,12 @@ def extract_features(
         if not world.total(len(todo)):
             break
         unread: dict[str, ImageError] = {}
+        if workers is not None and todo == given:
+            raise TagloomError(
+                f"{cache.folder}: holds nothing of what the workers have computed. Name a --cache in a folder that all "
+                "machines share, under the same path."
+            )
+        given = todo
         if workers is not None:
             unread = workers.fill(job, todo, [path_of[key] for key in todo], progress)
         else:
