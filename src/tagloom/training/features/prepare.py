@@ -104,7 +104,8 @@ def _extracted_batches(
         found_val = extract(tables.val, VALIDATION)
         broken = broken + found_val.broken
         contents.append(_contents(tables.val, found_val.rows, found_val.keys))
-        val = batches(tables.val.select(found_val.rows), [found_val.features])
+        readable_val = tables.val.select(found_val.rows)
+        val = batches(readable_val, [found_val.features]) if _can_measure(readable_val, context) else None
     if training.standardise:
         standardise_features(network, views[0], training.seed)
     return RunBatches(
@@ -142,7 +143,8 @@ def _picture_batches(network: TaggerNetwork, tables: Tables, recipe: Recipe, con
         readable_val, broken_val = _readable(tables.val, VALIDATION, recipe, context)
         broken = broken + broken_val
         contents.append(_contents(tables.val, readable_val, _hashed(tables.val.select(readable_val), context)))
-        val = batches(tables.val.select(readable_val))
+        val_table = tables.val.select(readable_val)
+        val = batches(val_table) if _can_measure(val_table, context) else None
     if training.standardise and recipe.backbone.frozen:
         standardise_pictures(network, to_learn, training.seed, context.device)
     return RunBatches(
@@ -166,6 +168,14 @@ def _split(
     if recipe.data.holdout > 0:
         context.log.say("[yellow]no held-out image has a label, so thresholds are not chosen.[/]")
     return learn, None
+
+
+def _can_measure(val: LabelTable, context: RunContext) -> bool:
+    """Say whether a readable validation image has a label. A teacher of a rare class may lose the only one it had."""
+    if val.positive.nnz:
+        return True
+    context.log.say("[yellow]no validation image that can be read has a label, so nothing is measured on them.[/]")
+    return False
 
 
 def _to_measure(table: LabelTable, held_out: Rows, tables: Tables) -> LabelTable:
@@ -221,7 +231,7 @@ def _extract(
         workers=workers,
         view=view,
         maps=recipe.training.cached_maps,
-        check=lambda errors: check_broken(errors, len(table), allowed, table.source, ALLOW_MORE),
+        check=lambda errors: _check_broken(errors, table, what, allowed),
         reading=context.progress(f"reading {what}"),
         progress=context.progress(label),
         note=lambda text: _note_damage(text, context),
@@ -237,10 +247,16 @@ def _note_damage(text: str, context: RunContext) -> None:
     context.log.say(f"[yellow]{escape(text)}[/]")
 
 
+def _check_broken(errors: list[tuple[int, ImageError]], table: LabelTable, what: str, allowed: float) -> None:
+    """Refuse a table with too many unreadable images. Where all may be, as a teacher's, validation can do without any."""
+    if what != VALIDATION or allowed < 1:
+        check_broken(errors, len(table), allowed, table.source, ALLOW_MORE)
+
+
 def _readable(table: LabelTable, what: str, recipe: Recipe, context: RunContext) -> tuple[Rows, list[ImageError]]:
     """Give the rows whose images can be read, and the errors of the others; refuse a table with too many."""
     errors = _unreadable(table, what, recipe, context)
-    check_broken(errors, len(table), recipe.data.max_broken, table.source, ALLOW_MORE)
+    _check_broken(errors, table, what, recipe.data.max_broken)
     return np.setdiff1d(np.arange(len(table)), [row for row, _ in errors]), [error for _, error in errors]
 
 
