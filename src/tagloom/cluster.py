@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol
 
-from tagloom.errors import MissingExtraError
+from tagloom.errors import MissingExtraError, TagloomError
 from tagloom.wording import first_line
 
 RETRIES = 3
@@ -48,13 +48,24 @@ def ray_cluster(stop: Stop) -> Iterator[Any]:
         raise MissingExtraError("--engine ray", "ray") from error
     ours = not ray.is_initialized()
     if ours:
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        try:
+            ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        except (OSError, RuntimeError, ValueError) as error:  # from an address that nobody answers to one that is none
+            raise TagloomError(
+                f"no connection to a Ray cluster ({first_line(error)}). Check RAY_ADDRESS, or unset it to start one on "
+                "this machine."
+            ) from error
         stop.listen()  # Ray catches SIGTERM itself, and would exit without saving
     try:
         yield ray
     finally:
         if ours:
             ray.shutdown()
+
+
+def most_cores(ray: Any) -> int:
+    """Count the cores of the largest machine of a cluster; 0 if none has any yet. Ray waits for ever for more."""
+    return max((int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]), default=0)
 
 
 def run_tasks(
