@@ -25,6 +25,7 @@ from tagloom.training.ranks import ALONE, World
 from tagloom.training.signals import StopRequest
 
 ATTEMPTS = 3
+HASHED_AT_ONCE = 4096  # files: each that waits for a thread takes a kilobyte or two
 Where = TypeVar("Where", int, str)
 
 
@@ -149,10 +150,11 @@ def hash_files(
 
     found: list[str | ImageError] = []
     with ThreadPoolExecutor(usable_cores() * 2) as pool:
-        for result in pool.map(key, paths):
-            stop.leave_if_requested()
-            found.append(result)
-            progress(len(found), len(paths))
+        for first in range(0, len(paths), HASHED_AT_ONCE):
+            for result in pool.map(key, paths[first : first + HASHED_AT_ONCE]):
+                stop.leave_if_requested()
+                found.append(result)
+                progress(len(found), len(paths))
     return found
 
 

@@ -1,7 +1,6 @@
 """From a run's tables to its batches: every image is read once, and those that cannot be read are left out."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -11,8 +10,6 @@ from rich.markup import escape
 
 from tagloom.cores import usable_cores
 from tagloom.data.absent import presume_negative
-from tagloom.data.images import content_hash
-from tagloom.data.packed.images import ImageFile
 from tagloom.data.reading import check_broken, read_pictures
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError, ImageError
@@ -21,7 +18,7 @@ from tagloom.recipe import Recipe
 from tagloom.training.context import RunContext
 from tagloom.training.features.batches import Batches
 from tagloom.training.features.cache import CachedFeatures
-from tagloom.training.features.extract import Extraction, Workers, extract_features, gather_errors
+from tagloom.training.features.extract import Extraction, Workers, extract_features, gather_errors, hash_files
 from tagloom.training.features.feature_batches import FeatureBatches
 from tagloom.training.features.picture_batches import PictureBatches
 from tagloom.training.features.standardise import standardise_features, standardise_pictures
@@ -194,17 +191,11 @@ def _contents(table: LabelTable, rows: Rows, keys: Sequence[str | None]) -> Cont
 
 def _hashed(table: LabelTable, context: RunContext) -> list[str | None]:
     """Hash the files of all images; None for one that has vanished since it was decoded."""
-    mine = context.world.share(range(len(table)))
-
-    def key(path: ImageFile) -> str | None:
-        try:
-            return content_hash(path)
-        except ImageError:
-            return None
-
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        shares = context.world.gather(list(pool.map(key, map(table.image, mine))))
-    return [found for share in shares for found in share]
+    found: list[str | ImageError] = []
+    with context.world.leaving_together(context.stop):
+        found = hash_files([table.image(row) for row in context.world.share(range(len(table)))], context.stop)
+    keys = [None if isinstance(key, ImageError) else key for key in found]
+    return [key for share in context.world.gather(keys) for key in share]
 
 
 def _extract(
