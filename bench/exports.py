@@ -3,10 +3,10 @@
     python bench/exports.py PHOTOS [--run FOLDER] [--check TABLE]
 
 PHOTOS are some hundred images to quantise by, for example a list of 256 training images of coco-mini. FOLDER is the
-tagger's, by default the ready one. TABLE is a label table to measure mAP on. All networks run as the predictor runs them, a picture at a time on one core, in turns;
-the least processor time of many calls counts. "float32, all outputs" computes heat maps too; "float32" gives logits
-alone, which is what the predictor computes, and is the rival of the others. With OpenVINO installed, it runs the same
-files as a further rival.
+tagger's, by default the ready one. TABLE is a label table to measure mAP on. All networks run as the predictor runs
+them, a picture at a time on one core, in turns; the least processor time of many calls counts. "float32, all outputs"
+computes heat maps too; "float32" gives logits alone, which is what the predictor computes, and is the rival of the
+others. With OpenVINO installed, it runs the same files as a further rival.
 """
 
 import argparse

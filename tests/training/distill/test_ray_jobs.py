@@ -21,7 +21,9 @@ def test_a_teacher_asks_for_no_more_cores_than_a_machine_of_the_cluster_has(monk
         return Outcomes()
 
     monkeypatch.setattr(ray_jobs, "threads_each", lambda jobs: 16)
-    monkeypatch.setattr(ray_jobs, "ray_cluster", lambda stop: nullcontext(SimpleNamespace(nodes=lambda: [*nodes, gone])))
+    monkeypatch.setattr(
+        ray_jobs, "ray_cluster", lambda stop: nullcontext(SimpleNamespace(nodes=lambda: [*nodes, gone]))
+    )
     monkeypatch.setattr(ray_jobs, "run_tasks", run)
     context = SimpleNamespace(jobs=1, device="cpu", cache_folder=Path("cache"), stop=None, tell=None)
     ray_jobs.train_on_ray([SimpleNamespace(name="co-1", folder=Path("co-1"))], context)

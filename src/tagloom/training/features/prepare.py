@@ -239,7 +239,7 @@ def _note_damage(text: str, context: RunContext) -> None:
 
 
 def _check_broken(errors: list[tuple[int, ImageError]], table: LabelTable, what: str, allowed: float) -> None:
-    """Refuse a table with too many unreadable images. Where all may be, as a teacher's, validation can do without any."""
+    """Refuse a table with too many unreadable images. Where all may be, as a teacher's, none has to validate."""
     if what != VALIDATION or allowed < 1:
         check_broken(errors, len(table), allowed, table.source, ALLOW_MORE)
 
