@@ -50,7 +50,22 @@ def score_batches(
     world: World = ALONE,
     progress: Progress = no_progress,
 ) -> Scored:
-    """Run every image once and give its logits with its labels.
+    """Run every image once and give its logits with its labels. Arguments as for `score_rows`."""
+    table = batches.labels.table
+    read, logits = score_rows(forward, batches, folder=folder, device=device, world=world, progress=progress)
+    return Scored(logits, table.positive[read], table.known_pairs(read))
+
+
+def score_rows(
+    forward: Forward,
+    batches: Batches,
+    *,
+    folder: Path,
+    device: torch.device,
+    world: World = ALONE,
+    progress: Progress = no_progress,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Run every image once and give the rows of those that could be read, (n,), with their logits, (n, N).
 
     Each process of `world` runs its share, so that no image counts twice. The first one gets all, in the order of the
     table, and the others get none.
@@ -75,8 +90,7 @@ def score_batches(
                 rows.append(batch.rows.numpy())
                 filled += count
             progress(done, len(batches))
-    read, scored = _joined(np.concatenate([np.empty(0, np.int64), *rows]), logits[:filled], folder, world)
-    return Scored(scored, table.positive[read], table.known_pairs(read))
+    return _joined(np.concatenate([np.empty(0, np.int64), *rows]), logits[:filled], folder, world)
 
 
 def _joined(
