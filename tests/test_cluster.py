@@ -1,16 +1,20 @@
-"""Ray tasks, without Ray. Real workers are in predict/test_ray_parts.py and training/features/test_ray_workers.py."""
+"""Ray clusters that cannot be reached; no Ray is started here."""
 
-from pathlib import Path
+from types import SimpleNamespace
 
-from tagloom.cluster import _run_in
+import pytest
 
-
-def test_a_task_reads_relative_paths_from_the_folder_of_the_command(tmp_path):
-    (tmp_path / "table.csv").write_text("image,labels\n")
-    before = Path.cwd()
-    assert _run_in(tmp_path, Path.read_text, Path("table.csv")) == "image,labels\n"
-    assert Path.cwd() == before
+from tagloom import cluster
+from tagloom.cluster import ray_cluster
+from tagloom.errors import TagloomError
 
 
-def test_a_task_runs_where_it_is_if_its_machine_lacks_that_folder(tmp_path):
-    assert _run_in(tmp_path / "elsewhere", Path.cwd) == Path.cwd()
+@pytest.mark.parametrize("error", [ConnectionError("nobody answers"), ValueError("no address"), RuntimeError("old")])
+def test_a_cluster_that_cannot_be_reached_is_said_to_be(monkeypatch, error):
+    def refuse(**options: object) -> None:
+        raise error
+
+    ray = SimpleNamespace(is_initialized=lambda: False, init=refuse)
+    monkeypatch.setattr(cluster, "import_module", lambda name: ray)
+    with pytest.raises(TagloomError, match="RAY_ADDRESS"), ray_cluster(SimpleNamespace()):
+        pass

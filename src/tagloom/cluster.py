@@ -6,13 +6,12 @@ what it finds on disk. The cluster must see all folders under the same paths.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import chdir, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Protocol
 
-from tagloom.errors import MissingExtraError
+from tagloom.errors import MissingExtraError, TagloomError
 from tagloom.wording import first_line
 
 RETRIES = 3
@@ -49,13 +48,24 @@ def ray_cluster(stop: Stop) -> Iterator[Any]:
         raise MissingExtraError("--engine ray", "ray") from error
     ours = not ray.is_initialized()
     if ours:
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        try:
+            ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        except (OSError, RuntimeError, ValueError) as error:  # from an address that nobody answers to one that is none
+            raise TagloomError(
+                f"no connection to a Ray cluster ({first_line(error)}). Check RAY_ADDRESS, or unset it to start one on "
+                "this machine."
+            ) from error
         stop.listen()  # Ray catches SIGTERM itself, and would exit without saving
     try:
         yield ray
     finally:
         if ours:
             ray.shutdown()
+
+
+def most_cores(ray: Any) -> int:
+    """Count the cores of the largest machine of a cluster; 0 if none has any yet. Ray waits for ever for more."""
+    return max((int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]), default=0)
 
 
 def run_tasks(
@@ -71,8 +81,6 @@ def run_tasks(
 ) -> Outcomes:
     """Run a function for each call; if one fails, the others still run. When asked to stop, all tasks are cancelled.
 
-    Tasks run in the folder of this process, where it is on their machine: that is what relative paths start from.
-
     Args:
         ray: The module, connected.
         work: The function.
@@ -83,15 +91,13 @@ def run_tasks(
         stop: Whether somebody asked to stop.
         tell: Called often with what there is so far.
     """
-    task = ray.remote(_run_in).options(
-        name=work.__name__,
+    task = ray.remote(work).options(
         num_cpus=cores,
         num_gpus=gpus if ray.cluster_resources().get("GPU") else 0,
         max_retries=RETRIES,
         retry_exceptions=[again_after],
     )
-    folder = Path.cwd()
-    pending = {task.remote(folder, work, *arguments): name for name, arguments in calls.items()}
+    pending = {task.remote(*arguments): name for name, arguments in calls.items()}
     outcomes = Outcomes()
     while pending:
         done, _ = ray.wait(list(pending), timeout=0.5)
@@ -110,10 +116,3 @@ def run_tasks(
             ray.wait(list(pending), num_returns=len(pending), timeout=60)
             stop.leave_if_requested()
     return outcomes
-
-
-def _run_in(folder: Path, work: Callable[..., Any], *arguments: Any) -> Any:
-    if not folder.is_dir():
-        return work(*arguments)
-    with chdir(folder):
-        return work(*arguments)

@@ -5,14 +5,20 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tagloom.cluster import Outcomes
+from tagloom.errors import TagloomError
+from tagloom.predict import ray_parts
+from tagloom.predict.files import Job
 from tagloom.predict.inputs import Shard
-from tagloom.predict.journal import Entry, in_turn
+from tagloom.predict.journal import Entry, in_turn, journal_path
+from tagloom.training.signals import Interrupted, StopRequest
 
 pytest.importorskip("ray")
 IMAGES = 3000
@@ -73,6 +79,46 @@ class Prediction:
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
     _, errors = process.communicate(timeout=DEADLINE)
     return process.returncode, errors
+
+
+class NoTagger:
+    """What is asked of a tagger here, whose images others tag."""
+
+    pictures_at_once = 1
+    classes = ("a",)
+
+    def rule(self) -> None:
+        return None
+
+
+@pytest.fixture
+def no_ray(monkeypatch):
+    """Workers that have tagged all, on disks of their own."""
+
+    def run(ray, work, calls, **options) -> Outcomes:
+        return Outcomes({name: ray_parts.PartDone(2, 0, []) for name in calls})
+
+    monkeypatch.setattr(ray_parts, "ray_cluster", lambda stop: nullcontext())
+    monkeypatch.setattr(ray_parts, "run_tasks", run)
+
+
+def run_parts(folder: Path, parts: int) -> None:
+    job = Job(NoTagger(), [folder], out=folder / "tags.csv")
+    ray_parts.run_on_ray(
+        job, ray_parts.TaggerSource(None), parts, resume=True, stop=StopRequest(), interrupted=Interrupted
+    )
+
+
+def test_tags_that_are_on_another_machine_are_missed(no_ray, tmp_path):
+    with pytest.raises(TagloomError, match="all machines share"):
+        run_parts(tmp_path, 2)
+    assert not (tmp_path / "tags.csv").exists()
+
+
+def test_another_number_of_parts_does_not_forget_those_that_were_stopped(no_ray, tmp_path):
+    journal_path(ray_parts.part_file(tmp_path / "tags.csv", Shard(0, 3))).write_text("{}")
+    with pytest.raises(TagloomError, match="--parts 3"):
+        run_parts(tmp_path, 2)
 
 
 @pytest.mark.slow

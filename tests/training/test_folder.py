@@ -4,11 +4,13 @@ import threading
 from pathlib import Path
 
 import pytest
+import torch
 
 import tagloom
 from tagloom.api.planning import run_folder
 from tagloom.errors import TagloomError
 from tagloom.files import PARTIAL_SUFFIX
+from tagloom.training.checkpoint import CheckpointStore
 from tagloom.training.folder import disk_errors, open_folder
 from tagloom.training.lock import LockedError, locked
 from tagloom.training.loop import _Loop
@@ -121,3 +123,11 @@ def test_errors_of_the_disk_become_ours_and_others_stay(tmp_path, error):
         raise error
     with pytest.raises(ConnectionError), disk_errors(tmp_path):
         raise ConnectionError(104, "reset")
+
+
+def test_a_run_that_was_stopped_in_its_first_round_is_not_started_over(tmp_path):
+    run = CheckpointStore(tmp_path, "a run")
+    CheckpointStore(run.folder, "a run").save({"step": torch.tensor(1)})  # as `after_first_round` keeps it
+    with pytest.raises(TagloomError, match="--resume"), open_folder(tmp_path, resume=False):
+        pass
+    assert CheckpointStore(run.folder, "a run").load() is not None

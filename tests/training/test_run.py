@@ -558,3 +558,27 @@ def test_without_images_held_out_nothing_is_calibrated(scenes, tmp_path, no_expo
     train(plan_for(scenes, content), out, cache_folder=tmp_path, console=console)
     assert read_spec(out).calibration is None
     assert "scores are not calibrated" in console.file.getvalue()
+
+
+@pytest.mark.parametrize(("images", "frozen"), [("all", False), ("with-labels", False), ("with-labels", True)])
+def test_a_teacher_whose_only_validation_image_is_broken_is_measured_on_none(at_the_loop, tmp_path, images, frozen):
+    rng = np.random.default_rng(0)
+    for row in range(10):
+        Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(tmp_path / f"{row}.png")
+    (tmp_path / "9.png").write_bytes(b"no picture")
+    rows = "\n".join(f"{row}.png,{'ab'[row % 2]}" for row in range(8))
+    (tmp_path / "train.csv").write_text(f"image,labels\n{rows}\n")
+    (tmp_path / "val.csv").write_text("image,labels\n8.png,a\n9.png,b\n")
+    recipe = recipe_from_dict(
+        TINY | {"data": {"holdout": 0.0, "max_broken": 1.0}, "backbone": TINY["backbone"] | {"frozen": frozen}}
+    )
+    places = str(tmp_path / "train.csv"), str(tmp_path / "val.csv")
+    with pytest.raises(Reached):
+        train(
+            RunPlan(*places, recipe, classes=("b",), images=images),
+            tmp_path / "run",
+            device="cpu",
+            cache_folder=tmp_path / "cache",
+        )
+    assert at_the_loop["run"].val is None
+    assert at_the_loop["validate"]() == {}

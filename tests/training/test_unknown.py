@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 from scipy.sparse import csr_array
 
 from tagloom.data import load_table
+from tagloom.data.table import LabelTable
 from tagloom.data.writing import write_known_pairs
 from tagloom.recipe import recipe_from_dict
 from tagloom.tagger.spec import read_spec
@@ -107,3 +109,37 @@ def test_a_fold_is_scored_by_a_tagger_that_has_not_seen_it(scenes, feature_cache
     same = (again.logits == found.logits).all(axis=1)
     assert same[fixed == fixed[7]].all()
     assert not same[fixed != fixed[7]].any()
+
+
+def test_an_image_that_vanishes_in_the_first_round_does_not_shift_pseudo_labels(tmp_path, monkeypatch):
+    import torch
+
+    from tagloom.training import unknown
+    from tagloom.training.checkpoint import CheckpointStore
+    from tagloom.training.context import RunContext
+    from tagloom.training.features.picture_batches import PictureBatches
+    from tagloom.training.features.prepare import RunBatches
+    from tagloom.training.log import RunLog
+    from tagloom.training.signals import StopRequest
+    from tagloom.training.tables import Tables
+
+    for row in range(6):
+        Image.new("RGB", (8, 8), (20 * row,) * 3).save(tmp_path / f"{row}.png")
+    positive = csr_array(np.isin(np.arange(6), [1, 2])[:, None])
+    table = LabelTable(tmp_path, [f"{row}.png" for row in range(6)], ("a",), positive, unlisted="unknown")
+    recipe = recipe_from_dict({"preprocess": {"size": 32}})
+    learn = PictureBatches(table, recipe.preprocess, recipe.augment, batch_size=4, seed=0, workers=0)
+    batches = RunBatches(learn, None, None, [], np.zeros((6, 16), np.uint8))
+    monkeypatch.setattr(unknown, "fit", lambda *given, **named: (tmp_path / "3.png").unlink())
+    with RunLog(tmp_path) as log:
+        unknown.after_first_round(
+            torch.nn.Linear(1, 1),
+            lambda pictures: pictures.float().mean((1, 2, 3))[:, None],
+            None,
+            batches,
+            Tables(table, np.zeros(6, np.bool_), None),
+            recipe,
+            CheckpointStore(tmp_path, "a run"),
+            RunContext(tmp_path, torch.device("cpu"), tmp_path, StopRequest(), log),
+        )
+    assert learn.labels.table.positive.toarray()[:, 0].tolist() == [False, True, True, False, True, True]

@@ -95,7 +95,6 @@ def predict(
     """
     from tagloom.predict.files import Job, read_labels, split_arguments
     from tagloom.predict.inputs import read_shard
-    from tagloom.predict.ray_parts import TaggerSource
     from tagloom.predict.tagger import load
 
     to_files = out is not None or scores is not None
@@ -127,7 +126,7 @@ def predict(
         console = open_console()
         if engine == "ray":
             names = None if labels is None else tuple(read_labels(labels))
-            tagged = _on_ray(job, TaggerSource(run, device, words, names), parts, console, resume)
+            tagged = _on_ray(job, _source(run, device, words, names), parts, console, resume)
         elif to_files:
             tagged = _to_files(job, console, resume or restarts() > 0, world)
         else:
@@ -202,6 +201,15 @@ def _on_ray(job: "Job", source: "TaggerSource", parts: int, console: Console, re
     target = " and ".join(str(path) for path in (job.out, job.scores) if path)
     print_line(console, f"{found.tagged} of {found.tagged + found.failed} images tagged, in {target}")
     return found.tagged
+
+
+def _source(run: str | None, device: str, words: str | None, labels: tuple[str, ...] | None) -> "TaggerSource":
+    """Name the tagger and its words by whole paths: a worker runs in another folder."""
+    from tagloom.predict.ray_parts import TaggerSource
+    from tagloom.words.sources import resolved_source
+
+    folder = str(Path(run).absolute()) if run is not None and Path(run).is_dir() else run
+    return TaggerSource(folder, device, None if words is None else resolved_source(words), labels)
 
 
 def tags_line(image: str, tags: "list[Tag]") -> Text:

@@ -6,7 +6,8 @@ are made of whole batches, dealt out in turn, so that every picture is computed 
 compute it, and the files are the same byte for byte.
 """
 
-from collections.abc import Callable, Sequence
+import glob
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from typing import NamedTuple
 from tagloom.cluster import Outcomes, Stop, ray_cluster, run_tasks
 from tagloom.data.packed.places import Place
 from tagloom.errors import DataError, TagloomError
+from tagloom.files import PARTIAL_SUFFIX
 from tagloom.predict.files import Job, Tagged
 from tagloom.predict.inputs import Shard
 from tagloom.predict.journal import delete_journal, in_turn, journal_path, read_entries
@@ -90,6 +92,7 @@ def run_on_ray(
     main = job.check()
     block = job.tagger.pictures_at_once
     shards = [Shard(index, parts, block) for index in range(parts)]
+    _refuse_other_parts(main, parts)
     begun = [path for path in (journal_path(part_file(main, shard)) for shard in shards) if path.exists()]
     if begun and not resume:
         raise DataError(
@@ -122,6 +125,7 @@ def run_on_ray(
             f"continue with the same command and --resume:\n{said}"
         )
     files = [part_file(main, shard) for shard in shards]
+    _check_journals({part_file(main, shard): outcomes.results[str(shard)] for shard in shards})
     for done in outcomes.results.values():
         for error in done.errors:
             on_error(error)
@@ -130,3 +134,25 @@ def run_on_ray(
         delete_journal(file)
     finished = outcomes.results.values()
     return Tagged(sum(done.tagged for done in finished), sum(done.failed for done in finished))
+
+
+def _refuse_other_parts(main: Path, parts: int) -> None:
+    """Refuse to begin next to the journals of a prediction with another number of parts: what it did would be lost."""
+    for path in main.parent.glob(f"{glob.escape(main.name)}.part-*-of-*{PARTIAL_SUFFIX}"):
+        count = path.name.removesuffix(PARTIAL_SUFFIX).removesuffix(".scores").rpartition("-of-")[2]
+        if count.isdecimal() and int(count) != parts:
+            raise DataError(
+                f"{path}: belongs to a prediction with --parts {count} that was stopped. Continue it with as many and "
+                f"with --resume, or delete its {main.name}.part-* files to start over."
+            )
+
+
+def _check_journals(parts: Mapping[Path, PartDone]) -> None:
+    """Refuse to write files without what the workers found: their journals must have come to this machine's disk."""
+    for file, done in parts.items():
+        found, written = sum(1 for _ in read_entries(file)), done.tagged + done.failed
+        if found != written:
+            raise TagloomError(
+                f"{journal_path(file)}: a worker of the Ray cluster has written {written:,} images to it, and "
+                f"{found:,} are here. Name an --out in a folder that all machines share, under the same path."
+            )

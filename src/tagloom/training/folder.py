@@ -12,7 +12,8 @@ from tagloom.tagger.spec import SPEC_FILE
 from tagloom.training.checkpoint import CHECKPOINT_FOLDER, NEWEST_FILE
 from tagloom.training.lock import locked
 
-STARTED = (f"{CHECKPOINT_FOLDER}/{NEWEST_FILE}",)
+# The second is of the first round that finds pseudo-labels (`training.unknown`), before there is one of the run itself.
+STARTED = (f"{CHECKPOINT_FOLDER}/{NEWEST_FILE}", f"{CHECKPOINT_FOLDER}/{CHECKPOINT_FOLDER}/{NEWEST_FILE}")
 LEAVING_SECONDS = 15.0  # how long a process that was asked to stop may still be saving
 _DISK_ERRORS = (
     errno.EACCES,

@@ -22,7 +22,7 @@ from tagloom.training.loop import fit
 from tagloom.training.optimiser import create_optimiser
 from tagloom.training.tables import Tables
 from tagloom.training.tasks.supervised import Forward, Task
-from tagloom.training.validation import score_batches
+from tagloom.training.validation import score_rows
 
 
 def loss_with_unknown(recipe: Recipe, loss: Loss, tables: Tables) -> Loss:
@@ -86,7 +86,7 @@ def after_first_round(
         store=inner,
         context=context,
     )
-    scored = score_batches(
+    read, logits = score_rows(
         forward,
         batches.learn,
         folder=context.out,
@@ -96,7 +96,12 @@ def after_first_round(
     )
     module.load_state_dict(begun)
     table = batches.learn.labels.table
-    found = context.world.from_first(lambda: pseudo_labels(table, scored.logits, tables.silent))
+
+    def find() -> list[tuple[int, int]]:
+        pairs = pseudo_labels(table.select(read), logits, tables.silent)  # an image may have vanished meanwhile
+        return [(int(read[row]), column) for row, column in pairs]
+
+    found = context.world.from_first(find)
     context.log.event("pseudo_labels", found=len(found))
     context.log.say(f"[dim]second round, with {len(found):,} pseudo-labels[/]")
     batches.learn.labels = Labels(with_positives(table, found))

@@ -21,6 +21,7 @@ from tagloom.training.products import fast_products
 from tagloom.training.ranks import ALONE, World
 from tagloom.training.tasks.supervised import Forward
 
+SENT_AT_ONCE = 1 << 24  # logits of a process: 64 MB
 MOST_WATCHED = 10_000  # images that are measured after every epoch
 
 
@@ -49,7 +50,22 @@ def score_batches(
     world: World = ALONE,
     progress: Progress = no_progress,
 ) -> Scored:
-    """Run every image once and give its logits with its labels.
+    """Run every image once and give its logits with its labels. Arguments as for `score_rows`."""
+    table = batches.labels.table
+    read, logits = score_rows(forward, batches, folder=folder, device=device, world=world, progress=progress)
+    return Scored(logits, table.positive[read], table.known_pairs(read))
+
+
+def score_rows(
+    forward: Forward,
+    batches: Batches,
+    *,
+    folder: Path,
+    device: torch.device,
+    world: World = ALONE,
+    progress: Progress = no_progress,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Run every image once and give the rows of those that could be read, (n,), with their logits, (n, N).
 
     Each process of `world` runs its share, so that no image counts twice. The first one gets all, in the order of the
     table, and the others get none.
@@ -63,7 +79,8 @@ def score_batches(
         progress: Called with batches done and batches to do.
     """
     table = batches.labels.table
-    logits = scratch_array((len(table), len(table.classes)), np.float32, folder)
+    most = min(len(table), len(table) // world.size + len(batches))  # of a share of every batch, rounded up
+    logits = scratch_array((most, len(table.classes)), np.float32, folder)
     rows: list[NDArray[np.int64]] = []
     filled = 0
     with torch.no_grad(), fast_products(device):
@@ -73,12 +90,26 @@ def score_batches(
                 rows.append(batch.rows.numpy())
                 filled += count
             progress(done, len(batches))
-    read = world.collect(np.concatenate([np.empty(0, np.int64), *rows]))
-    scored = world.collect(logits[:filled])
-    if (np.diff(read) < 0).any():  # the shares of several processes
-        order = np.argsort(read)
-        read, scored = read[order], scored[order]
-    return Scored(scored, table.positive[read], table.known_pairs(read))
+    return _joined(np.concatenate([np.empty(0, np.int64), *rows]), logits[:filled], folder, world)
+
+
+def _joined(
+    rows: NDArray[np.int64], logits: NDArray[np.float32], folder: Path, world: World
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Give the rows and logits of all processes to the first one, in the order of the table.
+
+    They are sent in blocks: the logits of all may be larger than memory.
+    """
+    if world.size == 1:
+        return rows, logits
+    (most,) = world.largest(len(rows))
+    read = np.sort(world.collect(rows))
+    joined = scratch_array((len(read), logits.shape[1]), np.float32, folder)
+    at_once = max(1, SENT_AT_ONCE // logits.shape[1])
+    for first in range(0, most, at_once):
+        some = slice(first, first + at_once)
+        joined[np.searchsorted(read, world.collect(rows[some]))] = world.collect(logits[some])
+    return read, joined
 
 
 def score_part(batches: Batches | None, forward: Forward, what: str, context: RunContext) -> Scored | None:

@@ -189,3 +189,20 @@ def test_shards_that_do_not_belong_together_are_refused(photos, tmp_path, small_
         load_table(out)
     with pytest.raises(DataError, match="give a word such as train"):
         pack(photos, out, split="../train")
+
+
+def test_a_split_is_packed_next_to_one_whose_name_goes_on(photos, tmp_path):
+    few = photos.select(np.arange(5))
+    pack(photos, tmp_path / "shards", split="train-extra")
+    pack(few, tmp_path / "shards", split="train")
+    assert pack(few, tmp_path / "shards", split="train").written == 0
+    assert len(load_table(f"{tmp_path / 'shards'}#train")) == 5
+    assert len(load_table(f"{tmp_path / 'shards'}#train-extra")) == len(photos)
+
+
+def test_one_shard_can_be_read_alone_from_a_folder_beside(photos, tmp_path, small_groups, monkeypatch):
+    shards = pack(photos, tmp_path / "shards", shard_bytes=3000).shards
+    (tmp_path / "beside").mkdir()
+    monkeypatch.chdir(tmp_path / "beside")
+    alone = load_table(f"../shards/{shards[1].name}")
+    assert alone.images == load_table(shards[1]).images

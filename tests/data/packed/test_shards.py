@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -39,6 +40,49 @@ def read_groups(monkeypatch) -> list[tuple[str, int]]:
 
     monkeypatch.setattr(shards._Kept, "read", noting)
     return noted
+
+
+def test_threads_that_come_first_in_a_copy_do_not_share_files_without_a_lock(photos, tmp_path, monkeypatch):
+    table = packed_photos(photos, tmp_path / "shards")
+    copy = pickle.loads(pickle.dumps(table.packed.store))  # noqa: S301  as a Ray task gets it
+    second_comes, first_reads, second_is_in = threading.Event(), threading.Event(), threading.Event()
+    used: dict[int, set[int]] = {}
+
+    class SlowToStart(shards._Kept):
+        def __init__(self) -> None:
+            super().__init__()
+            if not second_comes.is_set() and threading.current_thread().name == "first":
+                second_comes.wait(5)
+            else:
+                second_comes.set()
+                first_reads.wait(5)
+
+        def read(self, *what):
+            used.setdefault(id(self), set()).add(threading.get_ident())
+            if threading.current_thread().name == "first":
+                first_reads.set()
+                second_is_in.wait(5)
+            else:
+                second_is_in.set()
+            return super().read(*what)
+
+        def add(self, *what):
+            used.setdefault(id(self), set()).add(threading.get_ident())
+            super().add(*what)
+
+    monkeypatch.setattr(shards, "_Kept", SlowToStart)
+    found: dict[str, bytes] = {}
+
+    def read(row: int) -> None:
+        found[threading.current_thread().name] = copy.read(row, "an image")
+
+    threads = [threading.Thread(target=read, args=(row,), name=name) for row, name in enumerate(("first", "second"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {name: photos.path(row).read_bytes() for row, name in enumerate(("first", "second"))}
+    assert [len(by) for by in used.values()] == [1, 1]
 
 
 def test_threads_read_each_row_group_once(photos, tmp_path, small_groups, read_groups):

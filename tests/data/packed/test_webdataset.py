@@ -14,6 +14,7 @@ from PIL import Image
 from tagloom.data import load_table
 from tagloom.data.formats.webdataset import read_webdataset
 from tagloom.data.images import read_image
+from tagloom.data.packed import tars
 from tagloom.data.packed.packing import pack
 from tagloom.errors import DataError, ImageError, TagloomError
 
@@ -132,3 +133,15 @@ def test_hostile_tars_raise_only_our_errors(tmp_path, fuzz_rounds):
         good.write_bytes(changed[: int(rng.integers(1, len(data)))] if rng.random() < 0.2 else changed)
         with suppress(TagloomError):
             read_image(load_table(good).image(0))
+
+
+def test_a_tar_that_leads_back_to_itself_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(tars, "MAX_SAMPLES", 1000)  # at its real value, this takes an hour
+    header = bytearray(tarfile.TarInfo("other.bin").tobuf(tarfile.GNU_FORMAT))
+    header[124:136] = b"\xff" + (256**11 - 512).to_bytes(11, "big")  # the size: -512
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    first = tarfile.TarInfo("0.bin").tobuf(tarfile.GNU_FORMAT)
+    (tmp_path / "back.tar").write_bytes(first + bytes(header) + bytes(1024))
+    with pytest.raises(DataError, match="claims -512 bytes"):
+        load_table(tmp_path / "back.tar")

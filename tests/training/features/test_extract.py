@@ -22,7 +22,7 @@ from tagloom.recipe.pictures import Augment, Preprocess
 from tagloom.training.features import exported as exported_module
 from tagloom.training.features import fill
 from tagloom.training.features.cache import FeatureCache
-from tagloom.training.features.extract import extract_features
+from tagloom.training.features.extract import extract_features, hash_files
 from tagloom.training.features.fill import extractor_key
 from tagloom.training.features.shard import read_shard
 from tagloom.training.features.views import MIRRORED, PLAIN, View
@@ -339,3 +339,21 @@ def test_a_cache_says_what_it_belongs_to(network, paths, root):
     (meta,) = (root / "features").rglob("meta.json")
     about = {"backbone": "test_efficientnet", "size": 32, "summary": ["pooled"], "view": "mirrored"}
     assert read_meta(meta) == about
+
+
+def test_few_of_many_files_wait_to_be_hashed(tmp_path):
+    (tmp_path / "a.png").write_bytes(b"a file")
+    taken: list[int] = []
+
+    class Many(list):
+        def __iter__(self):
+            return (taken.append(number) or path for number, path in enumerate(super().__iter__()))
+
+        def __getitem__(self, rows):
+            return Many(super().__getitem__(rows))
+
+    stop = StopRequest()
+    stop.signal_number = signal.SIGTERM  # asked at the first result
+    with pytest.raises(Interrupted):
+        hash_files(Many([tmp_path / "a.png"] * 20_000), stop)
+    assert len(taken) <= 5000

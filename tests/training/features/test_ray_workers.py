@@ -1,10 +1,14 @@
 """Extraction on real Ray workers: the features of one process, also where a worker is killed."""
 
+import contextlib
+import io
 import os
+import pickle
 import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -14,11 +18,15 @@ import torch
 from PIL import Image
 from safetensors.numpy import load_file
 
+from tagloom.cluster import Outcomes
+from tagloom.data import load_table
+from tagloom.data.packed.packing import pack
 from tagloom.errors import TagloomError
 from tagloom.models.network import build_network
 from tagloom.recipe import load_recipe
 from tagloom.recipe.pictures import Preprocess
-from tagloom.training.features.extract import hash_files
+from tagloom.training.features import ray_workers
+from tagloom.training.features.extract import extract_features, hash_files
 from tagloom.training.features.fill import ExtractionJob
 from tagloom.training.features.ray_workers import RayWorkers, fill_part
 from tagloom.training.features.shard import read_shard
@@ -137,6 +145,84 @@ class Cluster:
 
     def cluster_resources(self) -> dict[str, float]:
         return {"CPU": float(self.cores)}
+
+    def put(self, value: object) -> object:
+        return value
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch) -> Cluster:
+    """A cluster whose tasks run here, with copies of what they are sent, in another folder."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+
+    def run(ray, work, calls, **options) -> Outcomes:
+        outcomes = Outcomes()
+        for name, arguments in calls.items():
+            copies = pickle.loads(pickle.dumps(arguments))  # noqa: S301  what the line before wrote
+            with contextlib.chdir(folder):
+                outcomes.results[name] = work(*copies)
+        return outcomes
+
+    monkeypatch.setattr(ray_workers, "run_tasks", run)
+    return Cluster(2)
+
+
+@pytest.mark.parametrize("kind", ["files", "shards", "tar"])
+def test_images_named_from_here_are_found_by_workers_elsewhere(photos, elsewhere, tmp_path, monkeypatch, kind):
+    table = load_table(photos / "train.csv").select(np.arange(4))
+    if kind == "shards":
+        pack(table, tmp_path / "packed")
+    with tarfile.open(tmp_path / "photos.tar", "w") as archive:
+        for row in range(4):
+            archive.add(photos / f"{row}.png", f"{row}.png")
+            label = tarfile.TarInfo(f"{row}.cls")
+            label.size = 1
+            archive.addfile(label, io.BytesIO(b"a"))
+    monkeypatch.chdir(photos if kind == "files" else tmp_path)
+    named = load_table({"files": "train.csv", "shards": "packed", "tar": "photos.tar"}[kind]).select(np.arange(4))
+    images = [named.image(row) for row in range(4)]
+    found = RayWorkers(elsewhere, "cpu", StopRequest()).hash([*images, Path("gone.png")], lambda done, total: None)
+    assert found[:4] == hash_files([photos / f"{row}.png" for row in range(4)], StopRequest())
+    assert str(found[4]).startswith("gone.png: "), "an error names the file as the table does"
+
+
+def test_features_that_are_on_another_machine_are_missed_at_once(photos, tmp_path):
+    network = build_network(
+        backbone="test_efficientnet", weights="none", head="gap", head_options={}, classes=3, size=32, frozen=True
+    ).eval()
+    asked: list[int] = []
+
+    class WithOwnDisks:
+        def hash(self, paths, progress):
+            return hash_files(paths, StopRequest())
+
+        def fill(self, job, todo, paths, progress):
+            asked.append(len(todo))
+            return {}
+
+    with pytest.raises(TagloomError, match="all machines share"):
+        extract_features(
+            network,
+            [photos / f"{number}.png" for number in range(3)],
+            Preprocess(size=32),
+            cache_folder=tmp_path,
+            device=torch.device("cpu"),
+            stop=StopRequest(),
+            workers=WithOwnDisks(),
+        )
+    assert asked == [3], "they do not compute it again"
+
+
+def test_a_cluster_without_gpus_is_sent_a_network_that_is_on_none(elsewhere, tmp_path, monkeypatch):
+    network = build_network(
+        backbone="test_efficientnet", weights="none", head="gap", head_options={}, classes=3, size=32, frozen=True
+    ).eval()
+    exported: list[torch.device] = []
+    monkeypatch.setattr(ExtractionJob, "open_network", lambda job: exported.append(job.device))
+    job = ExtractionJob(network, Preprocess(size=32), tmp_path, torch.device("meta"))  # as a GPU of this process alone
+    RayWorkers(elsewhere, "auto", StopRequest()).fill(job, [], [], lambda done, total: None)
+    assert exported == [torch.device("cpu")]
 
 
 @pytest.mark.parametrize(("images", "cores", "parts"), [(1, 4, 1), (3, 2, 2), (4096, 2, 4), (10**6, 2, 32)])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tagloom.training.features.cache import FeatureCache
-from tagloom.training.features.stored import as_read, as_stored
+from tagloom.training.features.stored import MOST, as_read, as_stored
 
 CHANNELS, SIDE = 200, 7
 
@@ -89,3 +89,13 @@ def test_a_damaged_shard_of_8_bits_is_dropped(tmp_path):
     path.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
     assert FeatureCache(tmp_path, note=notes.append).missing(["a"]) == ["a"]
     assert "checksum" in notes[0]
+
+
+@pytest.mark.parametrize("maps", ["float16", "uint8"])
+def test_values_beyond_half_precision_stay_finite(maps):
+    tensor = np.zeros((1, 2, 80, 80), np.float32)
+    tensor[0, 0, 0] = 1e5, *[-1e5] * 79
+    (found,) = as_read(as_stored([tensor], maps))
+    assert np.isfinite(found).all()
+    assert found.max() == pytest.approx(MOST, rel=0.01)
+    assert found.min() == pytest.approx(-MOST, rel=0.01)

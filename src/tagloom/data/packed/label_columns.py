@@ -119,7 +119,7 @@ def _whole_about(place: str, files: Sequence[LabelFile]) -> PackedAbout | None:
         if entry is None or (about is not None and entry[0] != about):
             raise DataError(f"{place}: {file.place} is not of the same table as the other files. Remove it.")
         about, first = entry
-        if len(files) == 1 and is_parquet_name(place):
+        if len(files) == 1 and is_parquet_name(place.rpartition("/")[2]):
             return about  # somebody wants this shard alone
         if first != row:
             raise DataError(f"{place}: rows {row:,} to {first - 1:,} are missing before {file.place}. Pack them again.")

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from tagloom.data.images import read_image
 from tagloom.data.packed.columns import IMAGE, LABELS, PackedAbout, names_of, read_about, schema_of
 from tagloom.data.packed.parquet_file import open_parquet
+from tagloom.data.packed.places import split_of
 from tagloom.data.parsing.image_paths import escaped_path
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError, ImageError, MissingExtraError
@@ -86,7 +87,7 @@ def pack(
 
 def _already_packed(out: Path, split: str, about: PackedAbout) -> tuple[list[Path], int]:
     """Give the shards that are there, and how many rows they have; refuse those of another table."""
-    shards = sorted(out.glob(f"{split}-*.parquet"))
+    shards = sorted(path for path in out.glob(f"{split}-*.parquet") if split_of(path.name) == split)
     rows = 0
     for index, path in enumerate(shards):
         with open_parquet(str(path), "Packing") as file:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tagloom.data.packed.images import WINDOW_BYTES
 from tagloom.data.packed.parquet_file import open_parquet
-from tagloom.data.packed.places import is_address
+from tagloom.data.packed.places import absolute_place, is_address
 from tagloom.errors import DataError, ImageError
 from tagloom.wording import first_line
 
@@ -50,10 +50,11 @@ class Shards:
         rows = [rows for shard in shards for rows in shard.group_rows]
         self.group_starts = np.concatenate([[0], np.cumsum(np.array(rows, np.int64))]).astype(np.int64)
         self._places = [(file, group) for file, shard in enumerate(shards) for group in range(len(shard.group_rows))]
-        self._kept = _Kept()
+        self._kept: _Kept | None = _Kept()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_kept": None}
+        files = [absolute_place(place) for place in self._files]  # the other process may work in another folder
+        return {**self.__dict__, "_kept": None, "_files": files}
 
     def file_of(self, number: int) -> str:
         """Name the shard that holds an image."""
@@ -61,15 +62,16 @@ class Shards:
 
     def read(self, number: int, name: str) -> bytes:
         """Read an image; see `ImageStore`."""
-        group = self._group_of(number)
-        if self._kept is None or self._kept.process != os.getpid():
-            self._kept = _Kept()  # files and locks of another process must not be used
-        with self._kept.lock:
-            found = self._kept.groups.get(group)
+        group, kept = self._group_of(number), self._kept
+        if kept is None or kept.process != os.getpid():
+            kept = self._kept = _Kept()  # files and locks of another process must not be used
+        # From here on this one alone: another thread that came first as well may replace `_kept` meanwhile.
+        with kept.lock:
+            found = kept.groups.get(group)
             if found is None:
-                found = self._read_group(group)
-                self._kept.add(group, found)
-            self._kept.groups.move_to_end(group)
+                found = self._read_group(group, kept)
+                kept.add(group, found)
+            kept.groups.move_to_end(group)
         inside = number - int(self.group_starts[group])
         if inside >= len(found.pictures):
             raise ImageError(name, "broken", f"cannot be read from its shard ({found.problem}). Pack it again.")
@@ -81,16 +83,16 @@ class Shards:
     def _group_of(self, number: int) -> int:
         return int(np.searchsorted(self.group_starts, number, side="right")) - 1
 
-    def _read_group(self, group: int) -> "_Group":
+    def _read_group(self, group: int, kept: "_Kept") -> "_Group":
         """Read the pictures of a row group; what cannot be read ends it early, with the reason."""
         file, index = self._places[group]
         place = self._files[file]
         attempts = _ATTEMPTS if is_address(place) else 1
         for attempt in range(attempts):
-            found = self._kept.read(place, self.column, index)
+            found = kept.read(place, self.column, index)
             if not found.problem or attempt == attempts - 1:
                 break
-            self._kept.close(place)
+            kept.close(place)
             time.sleep(_WAIT_SECONDS * 2**attempt)
         return found
 

@@ -12,6 +12,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from tagloom.data.images import IMAGE_SUFFIXES, MAX_FILE_BYTES
+from tagloom.data.packed.places import absolute_place
 from tagloom.data.regular_file import open_regular
 from tagloom.errors import DataError, ImageError
 from tagloom.wording import first_line, shown
@@ -51,6 +52,9 @@ class TarImages:
         self.group_starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         # An image is read by itself, so that a group costs nothing and all are shuffled among themselves.
         self.group_bytes = np.zeros(len(tars), np.int64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_tars": list(map(absolute_place, self._tars))}  # for a process in another folder
 
     def file_of(self, number: int) -> str:
         """Name the tar that holds an image."""
@@ -151,6 +155,8 @@ def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         count += 1
         if count > 4 * MAX_SAMPLES:
             raise OSError(f"it has more than {4 * MAX_SAMPLES:,} members")
+        if info.size < 0:  # which leads back to where it was read, again and again
+            raise OSError(f"a header claims {info.size:,} bytes")
         if info.isreg() and not info.issparse() and len(info.name) <= MAX_NAME and "\0" not in info.name:
             yield info  # links are not followed
 

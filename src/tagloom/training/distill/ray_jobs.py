@@ -5,7 +5,7 @@ If a worker is lost, so is what it did since its last checkpoint: its task is st
 
 from collections.abc import Sequence
 
-from tagloom.cluster import ray_cluster, run_tasks
+from tagloom.cluster import most_cores, ray_cluster, run_tasks
 from tagloom.training.distill.local_jobs import Errors, JobContext, threads_each, train_planned
 from tagloom.training.distill.teachers import PlannedRun
 from tagloom.training.signals import Interrupted
@@ -14,7 +14,8 @@ from tagloom.training.signals import Interrupted
 def train_on_ray(runs: Sequence[PlannedRun], context: JobContext) -> Errors:
     """Train planned runs as Ray tasks; if one fails, the others still train.
 
-    Each task asks for its share of the cores of a machine like this one, and of one GPU where the cluster has any.
+    Each task asks for its share of the cores of a machine like this one, but not for more than a machine of the cluster
+    has, and for its share of one GPU where the cluster has any.
 
     Args:
         runs: What to train; their plans are in their folders.
@@ -25,6 +26,7 @@ def train_on_ray(runs: Sequence[PlannedRun], context: JobContext) -> Errors:
     """
     threads, cache = threads_each(context.jobs), str(context.cache_folder.resolve())
     with ray_cluster(context.stop) as ray:
+        threads = min(threads, most_cores(ray) or threads)
         outcomes = run_tasks(
             ray,
             train_planned,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tagloom.cores import usable_cores
 from tagloom.data.images import content_hash
 from tagloom.data.packed.images import ImageFile
-from tagloom.errors import ImageError
+from tagloom.errors import ImageError, TagloomError
 from tagloom.models.network import TaggerNetwork
 from tagloom.progress import Progress, no_progress
 from tagloom.recipe.pictures import Preprocess
@@ -25,6 +25,7 @@ from tagloom.training.ranks import ALONE, World
 from tagloom.training.signals import StopRequest
 
 ATTEMPTS = 3
+HASHED_AT_ONCE = 4096  # files: each that waits for a thread takes a kilobyte or two
 Where = TypeVar("Where", int, str)
 
 
@@ -102,6 +103,7 @@ def extract_features(
     broken: dict[str, ImageError] = {}
     run: Extract | None = None
     computed = 0
+    given: list[str] = []
     for _ in range(ATTEMPTS):  # more than one only if somebody clears the cache at the same time
         todo: list[str] = []
         with world.leaving_together(stop):
@@ -110,6 +112,12 @@ def extract_features(
         if not world.total(len(todo)):
             break
         unread: dict[str, ImageError] = {}
+        if workers is not None and todo == given:
+            raise TagloomError(
+                f"{cache.folder}: holds nothing of what the workers have computed. Name a --cache in a folder that all "
+                "machines share, under the same path."
+            )
+        given = todo
         if workers is not None:
             unread = workers.fill(job, todo, [path_of[key] for key in todo], progress)
         else:
@@ -142,10 +150,11 @@ def hash_files(
 
     found: list[str | ImageError] = []
     with ThreadPoolExecutor(usable_cores() * 2) as pool:
-        for result in pool.map(key, paths):
-            stop.leave_if_requested()
-            found.append(result)
-            progress(len(found), len(paths))
+        for first in range(0, len(paths), HASHED_AT_ONCE):
+            for result in pool.map(key, paths[first : first + HASHED_AT_ONCE]):
+                stop.leave_if_requested()
+                found.append(result)
+                progress(len(found), len(paths))
     return found
 
 

@@ -1,7 +1,6 @@
 """From a run's tables to its batches: every image is read once, and those that cannot be read are left out."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -11,8 +10,6 @@ from rich.markup import escape
 
 from tagloom.cores import usable_cores
 from tagloom.data.absent import presume_negative
-from tagloom.data.images import content_hash
-from tagloom.data.packed.images import ImageFile
 from tagloom.data.reading import check_broken, read_pictures
 from tagloom.data.table import LabelTable
 from tagloom.errors import DataError, ImageError
@@ -21,7 +18,7 @@ from tagloom.recipe import Recipe
 from tagloom.training.context import RunContext
 from tagloom.training.features.batches import Batches
 from tagloom.training.features.cache import CachedFeatures
-from tagloom.training.features.extract import Extraction, Workers, extract_features, gather_errors
+from tagloom.training.features.extract import Extraction, Workers, extract_features, gather_errors, hash_files
 from tagloom.training.features.feature_batches import FeatureBatches
 from tagloom.training.features.picture_batches import PictureBatches
 from tagloom.training.features.standardise import standardise_features, standardise_pictures
@@ -104,7 +101,8 @@ def _extracted_batches(
         found_val = extract(tables.val, VALIDATION)
         broken = broken + found_val.broken
         contents.append(_contents(tables.val, found_val.rows, found_val.keys))
-        val = batches(tables.val.select(found_val.rows), [found_val.features])
+        readable_val = tables.val.select(found_val.rows)
+        val = batches(readable_val, [found_val.features]) if _can_measure(readable_val, context) else None
     if training.standardise:
         standardise_features(network, views[0], training.seed)
     return RunBatches(
@@ -142,7 +140,8 @@ def _picture_batches(network: TaggerNetwork, tables: Tables, recipe: Recipe, con
         readable_val, broken_val = _readable(tables.val, VALIDATION, recipe, context)
         broken = broken + broken_val
         contents.append(_contents(tables.val, readable_val, _hashed(tables.val.select(readable_val), context)))
-        val = batches(tables.val.select(readable_val))
+        val_table = tables.val.select(readable_val)
+        val = batches(val_table) if _can_measure(val_table, context) else None
     if training.standardise and recipe.backbone.frozen:
         standardise_pictures(network, to_learn, training.seed, context.device)
     return RunBatches(
@@ -168,6 +167,14 @@ def _split(
     return learn, None
 
 
+def _can_measure(val: LabelTable, context: RunContext) -> bool:
+    """Say whether a readable validation image has a label. A teacher of a rare class may lose the only one it had."""
+    if val.positive.nnz:
+        return True
+    context.log.say("[yellow]no validation image that can be read has a label, so nothing is measured on them.[/]")
+    return False
+
+
 def _to_measure(table: LabelTable, held_out: Rows, tables: Tables) -> LabelTable:
     """Select the images held out. Without negatives no threshold could be chosen, so silence counts as absence."""
     return presume_negative(table.select(held_out), tables.silent)
@@ -184,17 +191,11 @@ def _contents(table: LabelTable, rows: Rows, keys: Sequence[str | None]) -> Cont
 
 def _hashed(table: LabelTable, context: RunContext) -> list[str | None]:
     """Hash the files of all images; None for one that has vanished since it was decoded."""
-    mine = context.world.share(range(len(table)))
-
-    def key(path: ImageFile) -> str | None:
-        try:
-            return content_hash(path)
-        except ImageError:
-            return None
-
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        shares = context.world.gather(list(pool.map(key, map(table.image, mine))))
-    return [found for share in shares for found in share]
+    found: list[str | ImageError] = []
+    with context.world.leaving_together(context.stop):
+        found = hash_files([table.image(row) for row in context.world.share(range(len(table)))], context.stop)
+    keys = [None if isinstance(key, ImageError) else key for key in found]
+    return [key for share in context.world.gather(keys) for key in share]
 
 
 def _extract(
@@ -221,7 +222,7 @@ def _extract(
         workers=workers,
         view=view,
         maps=recipe.training.cached_maps,
-        check=lambda errors: check_broken(errors, len(table), allowed, table.source, ALLOW_MORE),
+        check=lambda errors: _check_broken(errors, table, what, allowed),
         reading=context.progress(f"reading {what}"),
         progress=context.progress(label),
         note=lambda text: _note_damage(text, context),
@@ -237,10 +238,16 @@ def _note_damage(text: str, context: RunContext) -> None:
     context.log.say(f"[yellow]{escape(text)}[/]")
 
 
+def _check_broken(errors: list[tuple[int, ImageError]], table: LabelTable, what: str, allowed: float) -> None:
+    """Refuse a table with too many unreadable images. Where all may be, as a teacher's, none has to validate."""
+    if what != VALIDATION or allowed < 1:
+        check_broken(errors, len(table), allowed, table.source, ALLOW_MORE)
+
+
 def _readable(table: LabelTable, what: str, recipe: Recipe, context: RunContext) -> tuple[Rows, list[ImageError]]:
     """Give the rows whose images can be read, and the errors of the others; refuse a table with too many."""
     errors = _unreadable(table, what, recipe, context)
-    check_broken(errors, len(table), recipe.data.max_broken, table.source, ALLOW_MORE)
+    _check_broken(errors, table, what, recipe.data.max_broken)
     return np.setdiff1d(np.arange(len(table)), [row for row, _ in errors]), [error for _, error in errors]
 
 

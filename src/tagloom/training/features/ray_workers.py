@@ -10,9 +10,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import torch
 
 from tagloom.cluster import Outcomes, ray_cluster, run_tasks
 from tagloom.data.packed.images import ImageFile
@@ -64,19 +66,27 @@ class RayWorkers:
     def hash(self, paths: Sequence[ImageFile], progress: Progress) -> list[str | ImageError]:
         """Give the content hash of every file, or what is wrong with it."""
         parts = self._parts(len(paths))
-        calls = [([paths[row] for row in part],) for part in parts]
+        calls = [([_from_anywhere(paths[row]) for row in part],) for part in parts]
         found = self._run(hash_part, calls, list(map(len, parts)), progress, gpus=0)
-        return [key for part in found for key in part]
+        every = (key for part in found for key in part)
+        return [  # an error names the file as the table does
+            ImageError(str(path), key.reason, key.finding) if isinstance(key, ImageError) else key
+            for path, key in zip(paths, every, strict=True)
+        ]
 
     def fill(
         self, job: ExtractionJob, todo: Sequence[str], paths: Sequence[ImageFile], progress: Progress
     ) -> dict[str, ImageError]:
         """Write the features of images to the cache; give the error of each that cannot be read, by content."""
         if self._device == "cpu" or not self._ray.cluster_resources().get("GPU"):
-            job.open_network()  # exported once, here, and not by every worker at the same time
+            # Exported once, here, and not by every worker at the same time. They have no GPU, even if this process has.
+            replace(job, device=torch.device("cpu")).open_network()
         sent = self._ray.put(replace(job, cache_folder=job.cache_folder.resolve()))
         parts = self._parts(len(todo))
-        calls = [(sent, self._device, [todo[row] for row in part], [paths[row] for row in part]) for part in parts]
+        calls = [
+            (sent, self._device, [todo[row] for row in part], [_from_anywhere(paths[row]) for row in part])
+            for part in parts
+        ]
         found = self._run(fill_part, calls, list(map(len, parts)), progress, gpus=0 if self._device == "cpu" else 1)
         return {key: error for part in found for key, error in part.items()}
 
@@ -115,6 +125,11 @@ class RayWorkers:
                 f"others computed is in the cache: fix what follows, and run the command again.\n{said}"
             )
         return [outcomes.results[str(number)] for number in range(len(calls))]
+
+
+def _from_anywhere(path: ImageFile) -> ImageFile:
+    """Give a file so that a worker finds it, whatever folder it works in; a packed image sees to that itself."""
+    return path.absolute() if isinstance(path, Path) else path
 
 
 def workers_of(

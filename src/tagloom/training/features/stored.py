@@ -35,7 +35,7 @@ def as_stored(summary: Sequence[NDArray[np.floating]], maps: Maps = "float16", c
         elif maps == "uint8" and tensor.ndim > 2:
             stored.extend(_encoded(tensor, channels % tensor.ndim))
         else:
-            stored.append(tensor.astype("<f2", copy=False))
+            stored.append(np.clip(tensor, -MOST, MOST).astype("<f2", copy=False))  # beyond that it would be infinite
     return stored
 
 
