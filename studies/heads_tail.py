@@ -2,7 +2,7 @@
 
     python studies/heads_tail.py coco-mini/train.csv coco-mini/val.csv --out runs/studies/heads-tail
 
-`quick-tail` as it is, with each head in turn: one cache, the same views, epochs and rates for all. The transformer heads
+`quick-tail` as it is, with each head in turn: one cache, the same views, epochs and rates for all. Transformer heads
 have width 128 and feed-forward 512, as in studies/sharing.py; ML-Decoder and the transformer decoder of its paper have
 the widths of `ml-decoder-small`, as in studies/heads.py.
 """
