@@ -110,5 +110,5 @@ for method, stage in (("grad-cam++", None), ("eigen-cam", 2)):
 """
     )
     assert result.returncode == 0, result.stderr
-    assert "(1, 40, 60) (1, 7, 7)" in result.stdout
+    assert "(1, 40, 60) (1, 9, 9)" in result.stdout
     assert result.stdout.count("tagloom[train]") == 2

@@ -18,7 +18,7 @@ from tagloom.export.package import Extras, write_package
 from tagloom.export.standalone import write_standalone
 from tagloom.predict.tagger import load
 from tagloom.recipe.pictures import Preprocess
-from tagloom.scoring.calibration import to_scores
+from tagloom.scoring.calibration import Calibration, to_scores
 from tagloom.tagger.spec import read_spec, write_spec
 
 
@@ -141,7 +141,11 @@ def test_one_file_takes_pictures_of_any_size_and_gives_the_taggers_scores(untrai
 
 @pytest.mark.parametrize(
     "changes",
-    [{"activation": "softmax", "task": "single", "calibration": None}, {"parents": {"cat": "tree", "tree": "car"}}],
+    [
+        {"activation": "softmax", "task": "single", "calibration": None},
+        {"parents": {"cat": "tree", "tree": "car"}},
+        {"calibration": Calibration(4.0, -0.5, bend=0.2)},
+    ],
 )
 def test_scores_inside_are_those_of_to_scores(untrained_run, tmp_path, changes):
     spec = replace(read_spec(untrained_run), **changes)

@@ -92,7 +92,7 @@ def test_a_training_that_was_not_finished_says_how_to_go_on(tmp_path):
         ({"thresholds": [0.5, 0.5, float("nan")]}, "is nan; it must be a finite number"),
         ({"thresholds": [0.5, 0.5, "0.5"]}, "expected a number"),
         ({"calibration": {"scales": [1.0], "offsets": [0.0]}}, "1 scales do not fit 3 classes"),
-        ({"calibration": {"scale": -1.0}}, "scales must lie between"),
+        ({"calibration": {"scale": -1.0}}, "scales and bends must lie between"),
         ({"calibration": {"offset": float("nan")}}, "is nan; it must be a finite number"),
         ({"calibration": {"offset": 1e5}}, "offsets must lie between"),
         ({"calibration": {"scale": "1"}}, "expected a number"),

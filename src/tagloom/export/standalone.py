@@ -151,6 +151,7 @@ class _Surrounded:
         if spec.calibration is not None:
             own = spec.calibration
             scale, offset = (own.scales, own.offsets) if own.scales else (own.scale, own.offset)
+            last = self._bent(last, own.bends or own.bend)
             stretch = self._constant("calibration/scale", np.asarray(scale, np.float32))
             self._add_after("Mul", [last, stretch], "calibration/scaled")
             shift = self._constant("calibration/offset", np.asarray(offset, np.float32))
@@ -170,6 +171,16 @@ class _Surrounded:
         del self._model.graph.output[:]
         shape: list[str | int | None] = ["batch", len(spec.classes)]
         self._model.graph.output.append(helper.make_tensor_value_info(SCORES, TensorProto.FLOAT, shape))
+
+    def _bent(self, logits: str, bend: float | tuple[float, ...]) -> str:
+        """Give logits above 0 another slope, as `scoring.calibration.bent` does; gives the name of the result."""
+        more = np.asarray(bend, np.float32) - 1
+        if not more.any():
+            return logits
+        self._add_after("Softplus", [logits], "calibration/above")
+        self._add_after("Mul", ["calibration/above", self._constant("calibration/more", more)], "calibration/added")
+        self._add_after("Add", [logits, "calibration/added"], "calibration/bent")
+        return "calibration/bent"
 
     def finish(self) -> None:
         """Put everything into the graph."""

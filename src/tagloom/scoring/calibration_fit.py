@@ -1,10 +1,10 @@
-"""Finding the scale and offset of a calibration on labelled images that the network was not trained on.
+"""Finding scale, offset and bend of a calibration on labelled images that the network was not trained on.
 
-The fit minimises the negative log-likelihood of the labels, and a prior pulls each class's scale and offset towards
-those that all classes share. The prior weighs about as much as `prior_positives` positive images. So it decides for
+The fit minimises the negative log-likelihood of the labels, and a prior pulls each class's numbers towards those that
+all classes share. The prior weighs about as much as `prior_positives` positive images. So it decides for
 classes with a handful of positives, which would otherwise be calibrated by chance (a class that is separated perfectly
-would want an infinite scale), and hardly matters for classes with many. The shared scale and offset have almost no
-prior, because losses shift scores far.
+would want an infinite scale), and hardly matters for classes with many. The shared scale, offset and bend have almost
+no prior, because losses shift scores far.
 """
 
 import math
@@ -34,14 +34,15 @@ SCALES = (0.02, 50.0)  # the range of every fit
 _LOG_SCALES = (math.log(SCALES[0]), math.log(SCALES[1]))
 OFFSETS = (-50.0, 50.0)
 SHARED_PRIOR = 1.0  # keeps the fit finite where no image is positive, and has no effect otherwise
-MAX_PAIRS = 4_000_000  # enough to fit two numbers
+MAX_PAIRS = 4_000_000  # enough to fit three numbers
 
 
-class Platt(NamedTuple):
-    """A fit: the calibrated logit is scale · logit + offset."""
+class Beta(NamedTuple):
+    """A fit: the calibrated logit is scale · bent(logit, bend) + offset."""
 
-    scale: float
-    offset: float
+    scale: float = 1.0
+    offset: float = 0.0
+    bend: float = 1.0
 
 
 def fit_calibration(
@@ -59,8 +60,8 @@ def fit_calibration(
         logits: (n, N), of images that were held out of training.
         targets: (n, N), 0 or 1, dense or sparse.
         known: (n, N) bool, dense or sparse; unknown pairs are left out.
-        kind: "shared" for one scale and offset, "per-class" for one of each per class. A softmax takes only "shared",
-            which is then a temperature: a shared offset changes nothing there.
+        kind: "shared" for one scale, offset and bend, "per-class" for one of each per class. A softmax takes only
+            "shared", which is then a temperature: a shared offset changes nothing there.
         activation: What turns logits into scores.
         prior_positives: How many positives the prior weighs; 0 for no prior. Of 0, 1, 2, 4, … 32, tried on photographs
             with 80 labels, 16 and 32 gave the best log-likelihood on images that were not used for the fit, and of
@@ -73,60 +74,62 @@ def fit_calibration(
         return Calibration(scale=_fit_softmax(logits, targets))
     every = slice(None, None, -(-logits.size // MAX_PAIRS))
     seen = None if known is None else flags_by_image(known, every)
-    shared = fit_platt(*_pairs(logits[every], flags_by_image(targets, every), seen), prior_positives=SHARED_PRIOR)
+    pairs = _pairs(logits[every], flags_by_image(targets, every), seen)
+    shared = fit_beta(*pairs, prior_positives=SHARED_PRIOR)
     if kind == "shared":
-        return Calibration(*shared)
-    own = _fit_classes(logits, targets, known, shared, prior_positives)
-    # A class starts from the shared calibration, and its prior is to leave that unchanged.
-    scales = tuple(fit.scale * shared.scale for fit in own)
-    offsets = tuple(fit.scale * shared.offset + fit.offset for fit in own)
-    return Calibration(*shared, scales, offsets)
+        return Calibration(shared.scale, shared.offset, bend=shared.bend)
+    scales, offsets, bends = zip(*_fit_classes(logits, targets, known, shared, prior_positives), strict=True)
+    return Calibration(shared.scale, shared.offset, scales, offsets, shared.bend, bends)
 
 
-def _fit_classes(logits: Array, targets: Targets, known: Known, shared: Platt, prior_positives: float) -> list[Platt]:
-    """Fit every class to its logits as the shared fit calibrates them."""
+def _fit_classes(logits: Array, targets: Targets, known: Known, shared: Beta, prior_positives: float) -> list[Beta]:
+    """Fit every class, from what all share."""
     by_class, known_by_class = sliced_by_class(targets), sliced_by_class(known)
 
-    def block(start: int, stop: int) -> list[Platt]:
+    def block(start: int, stop: int) -> list[Beta]:
         values, truth = scores_by_class(logits, start, stop), flags_by_class(by_class, start, stop)
         seen = None if known_by_class is None else flags_by_class(known_by_class, start, stop)
         fits = []
         for line in range(stop - start):
             pairs = _pairs(values[line], truth[line], None if seen is None else seen[line])
-            fits.append(fit_platt(shared.scale * pairs[0] + shared.offset, pairs[1], prior_positives=prior_positives))
+            fits.append(fit_beta(*pairs, prior_positives=prior_positives, prior=shared))
         return fits
 
     return list(chain.from_iterable(in_blocks(block, logits.shape[1], logits.shape[0])))
 
 
-def fit_platt(logits: Array, positive: Array, *, prior_positives: float) -> Platt:
-    """Fit scale s and offset o of logits (m,) to labels (m,), with a prior for s = 1 and o = 0.
+def fit_beta(logits: Array, positive: Array, *, prior_positives: float, prior: Beta = Beta()) -> Beta:  # noqa: B008
+    """Fit scale, offset and bend of logits (m,) to labels (m,), with a prior for those that are given.
 
-    It minimises Σ softplus(±(s·z + o)) + ½ · prior_positives · (log² s + o²) over log s and o: twice the scale is as
-    far from 1 as half the scale. A positive image adds about 1 to the curvature in o, so the prior weighs as much as
-    `prior_positives` of them.
+    With the prior's S, O and B it minimises Σ softplus(±(s · (S · bent(z, b · B) + O) + o)) + ½ · prior_positives ·
+    (log² s + o² + log² b) over log s, o and log b: twice the scale is as far from 1 as half the scale. A positive image
+    adds about 1 to the curvature in o, so the prior weighs as much as `prior_positives` of them.
     """
     values, truth = np.asarray(logits, np.float64), np.asarray(positive, bool)
+    above = np.logaddexp(0, values)
 
     def objective(point: Array) -> tuple[float, Array]:
-        log_scale, offset = point
-        scaled = np.exp(log_scale) * values
+        log_scale, offset, log_bend = point
+        scale, bend = np.exp(log_scale), prior.bend * np.exp(log_bend)
+        scaled = scale * (prior.scale * (values + (bend - 1) * above) + prior.offset)
         calibrated = scaled + offset
         error = _sigmoid(calibrated) - truth
         loss = np.logaddexp(0, np.where(truth, -calibrated, calibrated)).sum()
-        loss += 0.5 * prior_positives * (log_scale**2 + offset**2)
-        slope = [error @ scaled + prior_positives * log_scale, error.sum() + prior_positives * offset]
-        return float(loss), np.array(slope)
+        loss += 0.5 * prior_positives * (point @ point)
+        slope = [error @ scaled, error.sum(), scale * prior.scale * bend * (error @ above)]
+        return float(loss), np.array(slope) + prior_positives * point
 
+    straight = -math.log(prior.bend)  # it starts there: where the bend is near 0, the slope along it is too
     found = minimize(
         objective,
-        [0.0, 0.0],
+        np.array([0.0, 0.0, straight]),
         jac=True,
         method="L-BFGS-B",
-        bounds=[_LOG_SCALES, OFFSETS],
+        bounds=[_LOG_SCALES, OFFSETS, (straight + _LOG_SCALES[0], straight + _LOG_SCALES[1])],
         options={"ftol": 1e-12, "gtol": 1e-7, "maxiter": 500},
     )
-    return Platt(float(np.exp(found.x[0])), float(found.x[1]))
+    scale, offset, bend = float(np.exp(found.x[0])), float(found.x[1]), float(np.exp(found.x[2]))
+    return Beta(scale * prior.scale, scale * prior.offset + offset, bend * prior.bend)
 
 
 def _fit_softmax(logits: Array, targets: Targets) -> float:

@@ -119,10 +119,10 @@ def _limits(spec: TaggerSpec) -> str:
     else:
         text += "No thresholds were chosen for it, so all are 0.5.\n"
     if spec.calibration is not None:
-        own = "per label, close to the shared ones for labels with few images"
+        own = "per label, close to the shared one for labels with few images"
         whose = own if spec.calibration.scales else "for all labels"
         text += (
-            f"\nScores are calibrated on the same images (Platt scaling, with a scale and an offset {whose}): "
+            f"\nScores are calibrated on the same images (beta calibration {whose}): "
             "of all labels that score 0.7, about seven in ten should be true.\n"
         )
     if unlearnt and isinstance(unlearnt, list):
