@@ -113,12 +113,12 @@ def test_further_outputs_are_left_out_until_one_is_asked_for():
     network = OnnxNetwork(READY, threads=1, first_only=True)
     assert network.outputs == whole.outputs
     assert len(network.outputs) > 1
-    (logits,) = network(pictures(2, 224), fetch=network.outputs[:1])
+    (logits,) = network(pictures(2, 288), fetch=network.outputs[:1])
     assert [value.name for value in network._session.get_outputs()] == ["logits"]
     assert network._whole is None
-    wanted = whole(pictures(2, 224))
+    wanted = whole(pictures(2, 288))
     np.testing.assert_allclose(logits, wanted[0], rtol=1e-5, atol=1e-6)
-    for ours, theirs in zip(network(pictures(2, 224)), wanted, strict=True):
+    for ours, theirs in zip(network(pictures(2, 288)), wanted, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
