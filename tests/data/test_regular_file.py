@@ -231,8 +231,8 @@ def test_a_check_of_many_pipes_and_images_can_be_stopped(tmp_path, number):
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "t.csv")], stdout=subprocess.PIPE)
     try:
         assert process.stdout.readline() == b"ready\n"
-        # Again: Python loses a Ctrl-C that comes while it runs the callback of a weak reference. But not at once: one that
-        # comes while it ends can stop it from ending.
+        # Again: Python loses a Ctrl-C that comes while it runs the callback of a weak reference. But not at once: one
+        # that comes while it ends can stop it from ending.
         for _ in range(3):
             time.sleep(1)
             process.send_signal(number)
