@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -479,6 +480,9 @@ def begun(scenes, tmp_path, monkeypatch) -> Path:
     monkeypatch.setattr(StopRequest, "listen", lambda self: setattr(self, "signal_number", 15))
     monkeypatch.setattr(StopRequest, "leave_if_requested", lambda self: (_ for _ in ()).throw(Reached))
     monkeypatch.setattr(prepare_module, "_unreadable", lambda *arguments: [])
+    hash_files = prepare_module.hash_files  # it could be stopped as well
+    quiet = SimpleNamespace(leave_if_requested=lambda: None)
+    monkeypatch.setattr(prepare_module, "hash_files", lambda paths, stop, *more: hash_files(paths, quiet, *more))
     with pytest.raises(Reached):
         train(plan_for(scenes, TINY), tmp_path / "begun", cache_folder=tmp_path / "cache")
     monkeypatch.undo()

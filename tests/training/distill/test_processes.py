@@ -114,7 +114,8 @@ def test_killed_in_a_teacher_and_stopped_in_the_student_it_ends_with_the_same_by
     code, _, errors = finish(process)
     assert code == 143, errors
     assert errors == (
-        f"stopped on request. Continue with: tagloom distill --resume --out {broken.out}\neverything so far is saved.\n"
+        f"stopped on request. Continue with: tagloom distill --resume --out {broken.out} --cache {tmp_path / 'cache'}\n"
+        "everything so far is saved.\n"
     )
     assert finish(broken.start(resume=True))[0] == 0
     assert (kept.stat().st_mtime_ns, kept.read_bytes()) == before, "a finished teacher is not trained again"
