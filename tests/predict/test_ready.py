@@ -38,13 +38,13 @@ def small_ready(untrained_run, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def with_ready(small_ready, monkeypatch) -> Path:
-    monkeypatch.setattr(ready, "_shipped_folder", lambda: small_ready)
+    monkeypatch.setattr(ready, "_shipped_folder", lambda part: small_ready / part)
     return small_ready
 
 
 @pytest.fixture
 def without_ready(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(ready, "_shipped_folder", lambda: tmp_path / "nothing")
+    monkeypatch.setattr(ready, "_shipped_folder", lambda part: tmp_path / "nothing")
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_what_cannot_be_meant_is_refused(tmp_path, monkeypatch, arguments, messa
 def test_predicting_imports_nothing_slow(small_ready, photo):
     script = (
         "import sys; from pathlib import Path; from tagloom import ready\n"
-        f"ready._shipped_folder = lambda: Path({str(small_ready)!r})\n"
+        f"ready._shipped_folder = lambda part: Path({str(small_ready)!r}, part)\n"
         f"sys.argv = ['tagloom', 'predict', {str(photo)!r}, '--top-k', '1']\n"
         "from tagloom.cli import main\nmain()\n"
         "slow = {'torch', 'timm', 'scipy', 'sklearn', 'pyarrow', 'matplotlib', 'onnx', 'huggingface_hub'}\n"

@@ -9,6 +9,7 @@ from tagloom.cli.arguments import DataOptions, read_table
 from tagloom.errors import TagloomError
 from tagloom.extras import needs_train
 from tagloom.progress import show_progress
+from tagloom.tagger.spec import VOCABULARY_FILE
 from tagloom.terminal import open_console, print_line
 
 if TYPE_CHECKING:
@@ -42,6 +43,13 @@ def export(
     to: Annotated[
         Literal["onnx", "torch-export"], typer.Option(help="With torch-export, add model.pt2 for torch.export.load.")
     ] = "onnx",
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option(
+            help="With word queries: add the vectors of the words in this .txt file, one per line. They then need no "
+            "encoder, and any other label still does."
+        ),
+    ] = None,
     check: Annotated[
         str | None, typer.Option(help="Compare mAP on this label table as well, with --float16 or --int8.")
     ] = None,
@@ -70,6 +78,7 @@ def export(
         import onnx  # noqa: F401 - imported here so that the message comes before any work
 
         from tagloom.export.package import Extras, write_package
+    from tagloom.predict.files import read_labels
     from tagloom.predict.tagger import find_folder
 
     console = open_console()
@@ -80,6 +89,7 @@ def export(
             stored=stored,
             calibrate=calibrate or (),
             extras=Extras(preprocess_inside, scores_inside, to == "torch-export"),
+            vocabulary=() if vocabulary is None else read_labels(str(vocabulary)),
             check=None if check is None else read_table(check, data_option),
             keep_anyway=keep_anyway,
             progress=progress,
@@ -89,7 +99,7 @@ def export(
 
 
 def _told(out: Path, measured: "Measured | None") -> list[str]:
-    files = [path for path in sorted(out.iterdir()) if path.suffix in (".onnx", ".pt2")]
+    files = [path for path in sorted(out.iterdir()) if path.suffix in (".onnx", ".pt2") or path.name == VOCABULARY_FILE]
     sizes = ", ".join(f"{path.name} has {path.stat().st_size / 1e6:.1f} MB" for path in files)
     lines = [f"Written to {out}: {sizes}."]
     if measured is not None:

@@ -96,6 +96,7 @@ def predict(
     from tagloom.predict.files import Job, read_labels, split_arguments
     from tagloom.predict.inputs import read_shard
     from tagloom.predict.tagger import load
+    from tagloom.ready import ANY_WORD
 
     to_files = out is not None or scores is not None
     if resume and not to_files:
@@ -114,9 +115,11 @@ def predict(
     part = None if shard is None else read_shard(shard)
     share_work(processes)
     with joined(device) as world:
-        tagger = load(run, device=world.device_name(device) if world else device, words=words)
         if run is None:  # a folder that was meant as a tagger would otherwise silently be searched for images
-            note("no tagger is named: tagging with the ready one, which comes with Tagloom")
+            run = None if labels is None else ANY_WORD
+            which = "tagging with the ready one" if labels is None else "scoring these labels with the any-word tagger"
+            note(f"no tagger is named: {which}, which comes with Tagloom")
+        tagger = load(run, device=world.device_name(device) if world else device, words=words)
         tagger = promising(tagger, promise_on, precision, recall)
         if labels is not None:
             tagger = tagger.with_labels(read_labels(labels))

@@ -8,10 +8,10 @@ from tagloom.errors import MissingExtraError, TaggerError
 from tagloom.export.package import write_package
 from tagloom.files import is_file
 from tagloom.hub import HUB_PREFIX, split_hub_name
-from tagloom.tagger.spec import CARD_FILE, ONNX_FILE, SPEC_FILE, WEIGHTS_FILE, WORDS_FILE, read_spec
+from tagloom.tagger.spec import CARD_FILE, ONNX_FILE, SPEC_FILE, VOCABULARY_FILE, WEIGHTS_FILE, WORDS_FILE, read_spec
 from tagloom.wording import first_line
 
-TAGGER_FILES = (SPEC_FILE, CARD_FILE, ONNX_FILE, WORDS_FILE, WEIGHTS_FILE)
+TAGGER_FILES = (SPEC_FILE, CARD_FILE, ONNX_FILE, WORDS_FILE, VOCABULARY_FILE, WEIGHTS_FILE)
 """All that a tagger consists of. Nothing else of a run's folder is ever sent: not its plan, logs or checkpoints."""
 
 

@@ -14,13 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tagloom.cache_folder import default_cache_folder
-from tagloom.errors import TaggerError, WordError
+from tagloom.errors import MissingExtraError, TaggerError, WordError
 from tagloom.files import is_file
 from tagloom.labels.groups import group_classes, lay_out
 from tagloom.predict.engine import PictureNetwork, WordNetwork
-from tagloom.tagger.spec import WORDS_FILE, TaggerSpec, WordForm
+from tagloom.tagger.spec import VOCABULARY_FILE, WORDS_FILE, TaggerSpec, WordForm
+from tagloom.wording import listed, shown
 from tagloom.words import encode_labels
 from tagloom.words.sources import PACKAGES, is_vector_file
+from tagloom.words.spelling import readable
 from tagloom.words.vector_files import LabelVectors, read_vectors
 
 SAME_VECTOR = 1e-3  # the most by which two encodings of a label by the same source may differ
@@ -50,12 +52,14 @@ class LabelScorer:
         form: How it takes labels.
         own: Its classes and their vectors.
         source: Where the vectors of other labels come from, if the user names it; None for the tagger's own source.
+        vocabulary: The file with the vectors of many other words, if the tagger has one.
     """
 
     network: WordNetwork
     form: WordForm
     own: LabelVectors
     source: str | None = None
+    vocabulary: Path | None = None
 
     def for_own_classes(self) -> PictureNetwork:
         """Give a network that scores the tagger's own classes."""
@@ -72,20 +76,49 @@ class LabelScorer:
         return queries_for(self.vectors_of(labels), self.form)
 
     def vectors_of(self, labels: Sequence[str]) -> NDArray[np.float32]:
-        """Give vectors (n, d_w): the tagger's own for its classes, the source's for other labels."""
+        """Give vectors (n, d_w): the tagger's own for its classes, else its vocabulary's, else the source's."""
         known = dict(zip(*self.own, strict=True))
         others = [label for label in dict.fromkeys(labels) if label not in known]
+        if others and self.source is None:
+            known |= self._from_vocabulary(others)
+            others = [label for label in others if label not in known]
         if others:
-            # Encode one class as well, to check that this is still the source the tagger was trained with.
-            witness, source = self.own.labels[0], self.source or trusted_source(self.form.source)
-            vectors = encode_labels([witness, *others], source, cache_folder=default_cache_folder())
-            if vectors[0].shape != known[witness].shape or np.abs(vectors[0] - known[witness]).max() > SAME_VECTOR:
-                raise TaggerError(
-                    f"{source}: gives {witness!r} another vector than the tagger was trained with, so it is another "
-                    "source. Name the one that it was trained with (--words)."
-                )
-            known |= dict(zip(others, vectors[1:], strict=True))
+            known |= self._encoded(others)
         return np.stack([known[label] for label in labels])
+
+    def _from_vocabulary(self, labels: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """Give the vectors of those labels that the tagger's vocabulary has, in any case."""
+        if self.vocabulary is None:
+            return {}
+        words, vectors = read_vectors(self.vocabulary)
+        if vectors.shape[1] != self.own.vectors.shape[1]:
+            raise TaggerError(
+                f"{self.vocabulary}: its vectors have {vectors.shape[1]} values, and those of the classes "
+                f"{self.own.vectors.shape[1]}. Take both from one export."
+            )
+        row_of = {readable(word).casefold(): row for row, word in enumerate(words)}
+        rows = {label: row_of.get(readable(label).casefold()) for label in labels}
+        return {label: vectors[row] for label, row in rows.items() if row is not None}
+
+    def _encoded(self, labels: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """Give the vectors that the source has for labels."""
+        # Encode one class as well, to check that this is still the source the tagger was trained with.
+        witness, source = self.own.labels[0], self.source or trusted_source(self.form.source)
+        try:
+            vectors = encode_labels([witness, *labels], source, cache_folder=default_cache_folder())
+        except MissingExtraError as error:
+            if self.vocabulary is None:
+                raise
+            raise WordError(
+                f"{listed(map(shown, labels))}: not among the words that come with this tagger, and {error}"
+            ) from error
+        own = self.own.vectors[0]
+        if vectors[0].shape != own.shape or np.abs(vectors[0] - own).max() > SAME_VECTOR:
+            raise TaggerError(
+                f"{source}: gives {witness!r} another vector than the tagger was trained with, so it is another "
+                "source. Name the one that it was trained with (--words)."
+            )
+        return dict(zip(labels, vectors[1:], strict=True))
 
 
 def read_label_scorer(
@@ -106,7 +139,8 @@ def read_label_scorer(
         raise TaggerError(
             f"{folder / WORDS_FILE}: its labels are not those of tagger.json. Take both from one training."
         )
-    return LabelScorer(network, spec.words, own, source)
+    vocabulary = folder / VOCABULARY_FILE
+    return LabelScorer(network, spec.words, own, source, vocabulary if is_file(vocabulary) else None)
 
 
 def trusted_source(named: str) -> str:

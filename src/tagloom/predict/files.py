@@ -23,6 +23,7 @@ from tagloom.predict.journal import Entry, Journal, refuse_parts
 from tagloom.predict.score_files import Scores, write_scores
 from tagloom.predict.tag_files import check_no_folder, check_tag_file, need_pyarrow, write_rows, writing
 from tagloom.predict.tagger import Tagger
+from tagloom.ready import ANY_WORD
 from tagloom.scoring.tags import Tag, TagRule
 from tagloom.tagger.spec import RUN_FILE, SPEC_FILE
 
@@ -299,4 +300,5 @@ class Renaming:
 
 def _is_tagger(argument: str) -> bool:
     """Check for a tagger, or for a run that was started and will be one."""
-    return argument.startswith(HUB_PREFIX) or any(is_file(Path(argument) / name) for name in (SPEC_FILE, RUN_FILE))
+    named = argument.startswith(HUB_PREFIX) or argument == ANY_WORD
+    return named or any(is_file(Path(argument) / name) for name in (SPEC_FILE, RUN_FILE))

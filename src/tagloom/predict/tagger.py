@@ -23,7 +23,7 @@ from tagloom.predict.explanation import Explanation, normalised, open_to_show
 from tagloom.predict.heat_maps import check_method, raw_maps
 from tagloom.predict.insides import Insides
 from tagloom.predict.predictions import Predictions, remember
-from tagloom.ready import ready_folder
+from tagloom.ready import ANY_WORD, any_word_folder, comes_with_tagloom, ready_folder
 from tagloom.scoring.calibration import to_scores
 from tagloom.scoring.promise import HeldOutCounts
 from tagloom.scoring.tags import Tag, TagRule, tag_rule
@@ -135,7 +135,8 @@ class Tagger:
                 hint = f": did you mean {shown(near[0])}?" if near else "."
                 known = f"unknown label {shown(foreign)}{hint} {known[0].upper()}{known[1:]}: {listed(self.classes)}"
             raise TaggerError(
-                f"{known}. A tagger with word queries scores any label: tagloom train … --recipe quick-words"
+                f"{known}. A tagger with word queries scores any label: {ANY_WORD}, which comes with Tagloom, or "
+                "one of your own (tagloom train … --recipe quick-words)."
             )
         limits = dict(zip(self.classes, self.spec.threshold_row().tolist(), strict=True))
         usual = float(np.median(list(limits.values())))
@@ -328,7 +329,7 @@ def load(folder: str | os.PathLike[str] | None = None, *, device: str = "auto", 
 
     Args:
         folder: A tagger folder, or "hf-hub:owner/name" or "hf-hub:owner/name@revision" for one on the Hugging Face hub;
-            None for the ready tagger that comes with Tagloom.
+            None for the ready tagger that comes with Tagloom, "tagloom:any" for its any-word tagger.
         device: "auto" runs an exported tagger in ONNX Runtime unless there is a GPU; "cpu", "cuda", … run it in torch
             where that is needed.
         words: Where the vectors of labels that were not trained come from, for a tagger with word queries. Name it if
@@ -337,7 +338,7 @@ def load(folder: str | os.PathLike[str] | None = None, *, device: str = "auto", 
     """
     found = find_folder(folder)
     spec = read_spec(found)
-    engine = open_engine(found, spec, device, ours=folder is None)  # the ready tagger, whose digest was compared
+    engine = open_engine(found, spec, device, ours=comes_with_tagloom(folder))  # its digest was compared
     scorer = read_label_scorer(found, spec, engine.run, words)
     network = scorer.for_own_classes() if scorer else engine.run
     name = str(found if folder is None else folder)
@@ -348,6 +349,8 @@ def find_folder(name: str | os.PathLike[str] | None = None) -> Path:
     """Give the tagger folder for a name; one on the hub, "hf-hub:owner/name@revision", is fetched first."""
     if name is None:
         return ready_folder()
+    if name == ANY_WORD:
+        return any_word_folder()
     return _from_hub(str(name)) if str(name).startswith(HUB_PREFIX) else Path(name)
 
 

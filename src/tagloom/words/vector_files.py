@@ -48,13 +48,20 @@ def read_vectors(path: Path) -> LabelVectors:
     return LabelVectors(tuple(labels), np.asarray(vectors, np.float32))
 
 
-def write_vectors(path: Path, table: LabelVectors) -> None:
-    """Write a `.safetensors` file in one step, so that no half-written file remains."""
+def write_vectors(path: Path, table: LabelVectors, *, half: bool = False) -> None:
+    """Write a `.safetensors` file in one step, so that no half-written file remains.
+
+    Args:
+        path: The file.
+        table: Labels and vectors.
+        half: Store the values in float16: half the bytes, and three digits.
+    """
     from safetensors.numpy import save
 
+    kind = np.float16 if half else np.float32
     metadata = {"labels": json.dumps(list(table.labels), ensure_ascii=False)}
     with whole_file(path) as partial:
-        partial.write_bytes(save({"vectors": np.ascontiguousarray(table.vectors, np.float32)}, metadata=metadata))
+        partial.write_bytes(save({"vectors": np.ascontiguousarray(table.vectors, kind)}, metadata=metadata))
 
 
 def _read_safetensors(path: Path) -> tuple[list[str], NDArray[np.floating]]:

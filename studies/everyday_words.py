@@ -1,0 +1,67 @@
+"""A vocabulary of everyday words that can be seen, for the any-word tagger.
+
+    apt-get install wordnet-base
+    python studies/everyday_words.py runs/all-words/words.csv --out runs/everyday.txt
+
+First the labels and words of the given table, then nouns of WordNet whose most usual meaning is a thing or a happening,
+the most frequent first, until there are 10,000 in all. Words for people come from the table alone: what others
+may call a person is not for a picture to say. `tagloom export RUN --vocabulary runs/everyday.txt` adds their vectors to
+a tagger.
+"""
+
+import argparse
+from pathlib import Path
+
+from tagloom.data import load_table
+from wordnet import KINDS, WordNet, frequent_words
+
+VOCABULARY = 10_000
+THINGS = ("animal", "artifact", "body", "food", "object", "phenomenon", "plant")
+HAPPENINGS = (4, 11, 14, 28)  # WordNet's files of acts, events, groups and times
+MOST_HAPPENINGS = 5000  # rarer ones can be seen in no picture
+RARER = 20  # a name of two words is so much rarer than the rarer one of them
+LOOKED_AT = 200_000  # of the most frequent words
+
+
+def main() -> None:
+    """Write the list, a word in each line."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("data", help="label table whose classes come first")
+    arguments.add_argument("--out", type=Path, default=Path("runs/everyday.txt"))
+    given = arguments.parse_args()
+    words = everyday_words(load_table(given.data).classes, WordNet())
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    given.out.write_text("\n".join(words) + "\n", encoding="utf-8")
+    print(f"{given.out}: {len(words):,} words")
+
+
+def everyday_words(first: tuple[str, ...], wordnet: WordNet) -> list[str]:
+    """Give the first words, then things and happenings, the most frequent first."""
+    rank = {word: number for number, word in enumerate(frequent_words(LOOKED_AT))}
+    ranks = {}
+    for word in wordnet.usual_places:
+        parts = [rank.get(part, LOOKED_AT) for part in word.split()]
+        if len(parts) <= 2 and is_thing(word, wordnet):
+            ranks[word] = max(parts) * (1 if len(parts) == 1 else RARER)
+        elif parts[0] < MOST_HAPPENINGS and is_happening(word, wordnet):
+            ranks[word] = parts[0]
+    return list(dict.fromkeys((*first, *sorted(ranks, key=ranks.__getitem__))))[:VOCABULARY]
+
+
+def is_thing(word: str, wordnet: WordNet) -> bool:
+    """Whether the usual meaning of a word, or two, is a thing."""
+    return is_plain(word, wordnet) and KINDS.get(wordnet.usual(word).kind) in THINGS
+
+
+def is_happening(word: str, wordnet: WordNet) -> bool:
+    """Whether the usual meaning of a word is an act, an event, a group or a time."""
+    return " " not in word and is_plain(word, wordnet) and wordnet.usual(word).kind in HAPPENINGS
+
+
+def is_plain(word: str, wordnet: WordNet) -> bool:
+    """Whether a word is usually a noun, in the singular, and neither a name nor slang."""
+    return wordnet.usual(word).plain and not (word in wordnet.irregular or word in wordnet.seldom_nouns)
+
+
+if __name__ == "__main__":
+    main()
