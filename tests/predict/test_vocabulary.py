@@ -1,0 +1,113 @@
+"""A tagger of words brings the vectors of a vocabulary along: its words need no encoder."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tagloom.cli import main
+from tagloom.errors import MissingExtraError, TaggerError, WordError
+from tagloom.export.package import write_package
+from tagloom.predict import any_labels
+from tagloom.predict.tagger import load
+from tagloom.tagger.spec import VOCABULARY_FILE
+from tagloom.words import encode_labels
+from tagloom.words.vector_files import LabelVectors, read_vectors, write_vectors
+
+VOCABULARY = ("car", "anchor", "wedding")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TAGLOOM_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def picture(scenes) -> Path:
+    return sorted((scenes / "images").glob("test_0*.jpg"))[0]
+
+
+@pytest.fixture
+def packed(word_run, tmp_path) -> Path:
+    folder = tmp_path / "packed"
+    write_package(word_run, folder, vocabulary=VOCABULARY)
+    return folder
+
+
+@pytest.fixture
+def without_encoder(monkeypatch):
+    def refuse(labels, *_arguments, **_options):
+        raise MissingExtraError("the source of word vectors", "words")
+
+    monkeypatch.setattr(any_labels, "encode_labels", refuse)
+
+
+def test_its_words_are_scored_as_encoded_ones_but_without_an_encoder(
+    packed, word_run, picture, without_encoder, monkeypatch
+):
+    found = load(packed).scores(picture, VOCABULARY)
+    monkeypatch.undo()
+    np.testing.assert_allclose(found, load(word_run).scores(picture, VOCABULARY), atol=2e-3)
+
+
+def test_how_a_word_is_written_does_not_matter(packed, picture, without_encoder):
+    tagger = load(packed)
+    np.testing.assert_array_equal(tagger.scores(picture, ["Car"]), tagger.scores(picture, ["car"]))
+
+
+def test_a_word_that_is_in_neither_is_named_with_the_install_that_encodes_it(packed, picture, without_encoder):
+    with pytest.raises(WordError, match=r"'surfboard': not among the words that come with this tagger.*tagloom\[words"):
+        load(packed).predict(picture, labels=["car", "surfboard"])
+
+
+def test_other_words_are_encoded_as_ever(packed, word_run, picture):
+    np.testing.assert_allclose(
+        load(packed).scores(picture, ["surfboard"]), load(word_run).scores(picture, ["surfboard"]), atol=1e-5
+    )
+
+
+def test_vectors_that_the_user_names_come_before_the_vocabulary(packed, glove, picture, monkeypatch):
+    asked: list[str] = []
+
+    def noting(labels, source, **options):
+        asked.extend(labels)
+        return encode_labels(labels, source, **options)
+
+    monkeypatch.setattr(any_labels, "encode_labels", noting)
+    load(packed, words=str(glove)).scores(picture, ["car"])
+    assert "car" in asked
+
+
+def test_it_is_stored_in_half_precision(packed):
+    single = np.float32(4) * len(VOCABULARY) * read_vectors(packed / VOCABULARY_FILE).vectors.shape[1]
+    header = (packed / VOCABULARY_FILE).read_bytes()
+    assert b'"F16"' in header
+    assert len(header) < single + 300
+
+
+def test_it_is_kept_when_the_package_is_exported_again(packed, tmp_path):
+    write_package(packed, tmp_path / "again")
+    assert (tmp_path / "again" / VOCABULARY_FILE).read_bytes() == (packed / VOCABULARY_FILE).read_bytes()
+
+
+def test_one_of_another_width_is_refused(packed, picture):
+    write_vectors(packed / VOCABULARY_FILE, LabelVectors(("car",), np.ones((1, 3), np.float32)))
+    with pytest.raises(TaggerError, match="its vectors have 3 values, and those of the classes 6"):
+        load(packed).predict(picture, labels=["car"])
+
+
+def test_a_tagger_without_words_takes_no_vocabulary(finished_run, tmp_path):
+    with pytest.raises(TaggerError, match="has no word queries"):
+        write_package(finished_run, tmp_path / "packed", vocabulary=VOCABULARY)
+    assert not (tmp_path / "packed").exists()
+
+
+def test_the_command_reads_it_from_a_file(word_run, tmp_path, monkeypatch, capsys):
+    (tmp_path / "words.txt").write_text("\n".join(VOCABULARY))
+    arguments = ["export", word_run, "--vocabulary", tmp_path / "words.txt", "--out", tmp_path / "small"]
+    monkeypatch.setattr(sys, "argv", ["tagloom", *map(str, arguments)])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    assert read_vectors(tmp_path / "small" / VOCABULARY_FILE).labels == VOCABULARY
+    assert VOCABULARY_FILE in capsys.readouterr().out
