@@ -6,9 +6,9 @@
 Captions are COCO's own JSON, or a CSV with the columns image_id and caption. Whatever noun of WordNet a caption names
 is in the image, if its most usual meaning can be seen ("beach", "kitchen", "woman"); plurals count as singulars, and
 two words in a row as one name where WordNet has it ("living room"). A caption says nothing about the rest, so words
-that it does not name are unknown, and `tagloom train` takes them for weak negatives. The 80 classes of COCO stay as
-they are; any other word that the table has becomes positive where a caption names it. Words with few images are left
-out.
+that it does not name are unknown, and `tagloom train` takes them for weak negatives. Classes of the table without an
+unknown pair, as COCO's own, stay as they are; any other becomes positive where a caption names it. Words with few
+images are left out.
 """
 
 import argparse
@@ -19,12 +19,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
+
 from imagenet_words import MIN_POSITIVES, VAGUE
 from tagloom.data import load_table
+from tagloom.data.pair_counts import pairs_per_class, unknown_per_class
 from tagloom.data.table import LabelTable
 from wordnet import KINDS, WordNet
 
-COCO_CLASSES = 80  # come first in the table, and are known better than captions tell
 PLURALS = (("s", ""), ("es", ""), ("ies", "y"), ("ves", "f"))
 AS_THEY_ARE = {  # plurals that mean something else than their singular, or have none
     *("binoculars", "chips", "clothes", "fries", "glasses", "greens", "headphones", "jeans", "pants", "scissors"),
@@ -131,7 +133,8 @@ def is_visible(word: str, wordnet: WordNet) -> bool:
 
 def marked_rows(table: LabelTable, rows_of: Mapping[str, set[int]], fresh: list[str]) -> Iterator[list[str]]:
     """Give the rows of the new table: an image, its marks of old, and those of the new words."""
-    captioned = {name: rows_of[name] for name in table.classes[COCO_CLASSES:] if name in rows_of}
+    unsure = unknown_per_class(table, pairs_per_class(table.positive)) > 0
+    captioned = {name: rows_of[name] for name in np.array(table.classes)[unsure].tolist() if name in rows_of}
     for row in range(len(table)):
         targets, known = table.targets([row])[0], table.known([row])[0]
         old = [

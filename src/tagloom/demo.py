@@ -12,6 +12,7 @@ from rich.markup import escape
 import tagloom
 from tagloom.data.scenes import SceneSettings, write_scenes
 from tagloom.progress import show_progress
+from tagloom.ready import ANY_WORD
 from tagloom.report.contact_sheet import contact_sheet
 from tagloom.report.metrics import render_metrics
 from tagloom.report.page import write_report
@@ -19,8 +20,10 @@ from tagloom.tagger.spec import RUN_FILE
 
 if TYPE_CHECKING:
     from tagloom.evaluation.evaluate import Evaluation
+    from tagloom.predict.predictions import Predictions
 
 SHOWN_IMAGES = 16
+TYPED = ("temple", "lake", "flower", "bee", "uniform", "flag")  # labels that somebody might type
 _PHOTOGRAPHS = {
     "sklearn": ("datasets/images/china.jpg", "datasets/images/flower.jpg"),
     "matplotlib": ("mpl-data/sample_data/grace_hopper.jpg",),
@@ -93,11 +96,20 @@ def _show_ready(sheet: Path, console: Console) -> None:
         return
     console.print("[bold]The ready tagger[/], which needs no training: tagloom predict photo.jpg", markup=True)
     tags = tagloom.load().predict(photographs)
+    _print_tags(photographs, tags, console)
+    contact_sheet([(path, found, None) for path, found in zip(photographs, tags, strict=True)], sheet)
+    console.print(f"The same as an image: [bold]{escape(str(sheet))}[/]\n", markup=True)
+    typed = f"tagloom predict photo.jpg --labels '{', '.join(TYPED)}' --top-k 2"
+    console.print(f"[bold]Labels of your own[/], the two best of six: {typed}", markup=True, soft_wrap=True)
+    _print_tags(photographs, tagloom.load(ANY_WORD).predict(photographs, labels=TYPED, top_k=2), console)
+    console.print()
+
+
+def _print_tags(photographs: list[Path], tags: "Predictions", console: Console) -> None:
+    """Print photographs with their tags, a line for each."""
     for path, found in zip(photographs, tags, strict=True):
         shown = "  ".join(f"[bold]{escape(tag.label)}[/] [dim]{tag.score:.2f}[/]" for tag in found)
         console.print(f"{escape(path.name)}  {shown or '[dim]no label above its threshold[/]'}", markup=True)
-    contact_sheet([(path, found, None) for path, found in zip(photographs, tags, strict=True)], sheet)
-    console.print(f"The same as an image: [bold]{escape(str(sheet))}[/]\n", markup=True)
 
 
 def installed_photographs() -> list[Path]:
