@@ -25,7 +25,7 @@ from tagloom.tagger.spec import SPEC_FILE
 from tagloom.training.plan import RUN_FILE, RunPlan
 from tagloom.training.run import train
 from wordnet import WordNet
-from words import SMALL, THREE, UNSEEN_FILE, Row, Study
+from words import LARGE, SMALL, THREE, UNSEEN_FILE, Row, Study
 
 # Numbers of ImageNet's classes that name an unseen label or a kind of it, in doubt one too many. It has no fire
 # hydrant, snowboard or fork.
@@ -49,7 +49,6 @@ NAMED = {  # words that captions have for them; in doubt one too many
     *("keyboard", "computer keyboard", "oven", "stove", "kitchen stove", "microwave oven", "vase", "hydrant"),
     *("snowboarder", "snowboarding", "boarder", "fork", "zebra"),
 }
-LARGE = ("training.epochs=4", "training.cached_maps=uint8", "augment.flip=0")
 MANY = ("words.labels_per_step=300", "unknown.learn_as=nothing", "loss.options.unknown_weight=0.3")  # as in any-word
 
 
@@ -72,9 +71,7 @@ ROWS = [
 
 
 class AnyWords(Study):
-    """The study of `studies/words.py`, with words in its training table, and settings for all its rows."""
-
-    settings: tuple[str, ...] = ()
+    """The study of `studies/words.py`, with words in its training table."""
 
     def trained(self, row: Row, seed: int) -> Path:
         """Train a row, or go on with a run that was stopped, and give its folder."""
@@ -115,8 +112,9 @@ def main() -> None:
     arguments.add_argument("--only", action="append", help="run only the row of this name; may be repeated")
     given = arguments.parse_args()
     val = load_table(given.val)
-    study = AnyWords(given.data, val, read_split(str(UNSEEN_FILE), val.classes), given.out)
-    study.settings = LARGE if given.large else ()
+    study = AnyWords(
+        given.data, val, read_split(str(UNSEEN_FILE), val.classes), given.out, LARGE if given.large else ()
+    )
     for row in ROWS:
         if not given.only or row.name in given.only:
             study.run(row, [seed for seed in row.seeds if given.seed in (None, seed)])
