@@ -22,7 +22,7 @@ from tagloom.errors import DataError, ImageError
 from tagloom.files import is_file, is_folder
 from tagloom.hub import HUB_PREFIX
 from tagloom.predict.inputs import Found, Shard, count_inputs, find_inputs, is_pattern
-from tagloom.predict.journal import Entry, Journal, refuse_parts
+from tagloom.predict.journal import Entry, Journal, Sharing, refuse_others
 from tagloom.predict.score_files import Scores, write_scores
 from tagloom.predict.tag_files import check_no_folder, check_tag_file, need_pyarrow, write_rows, writing
 from tagloom.predict.tagger import Tagger
@@ -166,7 +166,7 @@ class Job:
             DataError: If there is a journal and `resume` is not set, or if it was begun with other images or options.
         """
         main = self.check()
-        refuse_parts(main, of=1)
+        refuse_others(main, Sharing(1))
         with self.filled(main, resume=resume, on_error=on_error, on_image=on_image) as journal:
             self.write(journal.entries)
             journal.delete()
