@@ -1,7 +1,10 @@
 """Files and folders are found, tagged in order, and their tags written whole or not at all."""
 
 import csv
+import io
 import json
+import tarfile
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,7 +13,9 @@ import pytest
 from PIL import Image
 
 from tagloom.errors import DataError, ImageError
-from tagloom.predict.files import Job, Naming, collect_images
+from tagloom.predict.files import Job, Naming, Renaming, collect_images
+from tagloom.predict.from_scores import write_tags_from_scores
+from tagloom.predict.inputs import find_inputs
 from tagloom.predict.tag_files import check_tag_file, write_rows, writing
 from tagloom.predict.tagger import Tag, Tagger
 from tagloom.recipe.pictures import Preprocess
@@ -143,3 +148,55 @@ def test_a_table_of_tags_reads_back_wherever_it_lies(tmp_path, monkeypatch, name
     table = load_table(tmp_path / "lists" / name, separator="|")
     assert table.path(0).is_file()
     assert table.classes == ("cat", "odd|name")
+
+
+INSIDE = ["../x.png", "a/../../b.png", "/etc/c.png", "./d.png", "e//f.png", "g.zip/../h.png", "plain.png"]
+
+
+def encoded(level: int) -> bytes:
+    stream = io.BytesIO()
+    Image.new("RGB", (9, 9), (level,) * 3).save(stream, "png")
+    return stream.getvalue()
+
+
+def write_container(path: Path) -> Path:
+    """Write an archive or a Parquet file whose names look like paths that lead elsewhere."""
+    path.parent.mkdir(exist_ok=True)
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in INSIDE:
+                archive.writestr(name, encoded(250))
+    elif path.suffix == ".tar":
+        with tarfile.open(path, "w") as tar:
+            for name in INSIDE:
+                member = tarfile.TarInfo(name)
+                member.size = len(encoded(250))
+                tar.addfile(member, io.BytesIO(encoded(250)))
+    else:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        cells = [{"bytes": encoded(250), "path": name} for name in INSIDE]
+        parquet.write_table(pa.table({"image": cells}), path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.zip", "t.tar"])
+def test_names_inside_a_container_are_no_paths(tmp_path, name):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    container = write_container(tmp_path / "data" / name)
+    tags, scores = tmp_path / "a" / "tags.parquet", tmp_path / "b" / "deep" / "scores.parquet"
+    assert Job(brightness_tagger(), [container], tags, scores).run() == (len(INSIDE), 0)
+    inside = [entry.inside for entry in find_inputs([container])]
+    assert parquet.read_table(tags)["image"].to_pylist() == [f"../data/{name}/{image}" for image in inside]
+    assert parquet.read_table(scores)["image"].to_pylist() == [f"../../data/{name}/{image}" for image in inside]
+    write_tags_from_scores([scores], tmp_path / "a" / "again.parquet")
+    assert parquet.read_table(tmp_path / "a" / "again.parquet")["image"] == parquet.read_table(tags)["image"]
+
+
+def test_a_folder_that_is_called_like_an_archive_holds_files(tmp_path):
+    (tmp_path / "a" / "old.zip").mkdir(parents=True)
+    (tmp_path / "b").mkdir()
+    rename = Renaming(tmp_path / "a", tmp_path / "b")
+    assert rename("old.zip/../x.png") == "../a/x.png"
+    assert rename("gone.zip/../x.png") == "../a/gone.zip/../x.png"

@@ -16,7 +16,7 @@ from PIL import Image
 
 from tagloom.errors import DataError
 from tagloom.predict.files import Job, Tagged
-from tagloom.predict.journal import Journal, journal_path
+from tagloom.predict.journal import Journal, Sharing, journal_path, refuse_others
 from tagloom.predict.tagger import Tag, Tagger
 from tagloom.recipe.pictures import Preprocess
 from tagloom.tagger.spec import TaggerSpec
@@ -280,3 +280,33 @@ def test_a_prediction_that_is_killed_again_and_again_loses_and_doubles_no_row(
     names = [json.loads(line)["image"] for line in out.read_text().splitlines()]
     assert len(names) == len(set(names)) == readable
     assert sorted(path.name for path in tmp_path.iterdir()) == ["images", "tags.jsonl", "whole.jsonl"]
+
+
+LEFT = {
+    "tags.csv.part-3-of-8.partial": "--engine ray --parts 8",
+    "tags.csv.2-of-4.partial": "--processes 4",
+    "tags.csv.partial": "--processes 1",
+}
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("name", [name for name, how in LEFT.items() if "processes 1" not in how])
+def test_one_process_does_not_start_over_next_to_the_journals_of_many(tmp_path: Path, name: str, resume: bool) -> None:
+    images = write_images(tmp_path / "images", 3)
+    (tmp_path / name).write_text("{}\n")
+    with pytest.raises(DataError, match=f"{name}: belongs to a prediction with {LEFT[name]} that was stopped"):
+        tag_to_file(stub_tagger(), images, tmp_path / "tags.csv", resume=resume)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["images", name], "nothing was begun"
+
+
+@pytest.mark.parametrize("mine", [Sharing(1), Sharing(4), Sharing(8, on_ray=True), Sharing(4, on_ray=True)], ids=str)
+@pytest.mark.parametrize("name", LEFT)
+def test_only_what_was_shared_out_alike_is_continued(tmp_path: Path, mine: Sharing, name: str) -> None:
+    (tmp_path / name).write_text("{}\n")
+    for other in ("tags.csv.part-1-of-x.partial", "other.csv.part-1-of-2.partial", "tags.csv.scores.partial"):
+        (tmp_path / other).write_text("{}\n")
+    if LEFT[name] == str(mine):
+        refuse_others(tmp_path / "tags.csv", mine)
+        return
+    with pytest.raises(DataError, match=rf"same command, (--engine local )?{LEFT[name]} and --resume, or delete"):
+        refuse_others(tmp_path / "tags.csv", mine)

@@ -1,6 +1,7 @@
 """All scores are kept in a file of their own, and tags made from it are those that a prediction gives."""
 
 import json
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -182,3 +183,22 @@ def test_scores_that_are_not_numbers_are_refused(tmp_path):
     write_scores([Scores("a.png", np.float16([np.nan]))], spec, tmp_path / "a.parquet")
     with pytest.raises(DataError, match="a score is not a finite number"):
         list(open_scores(tmp_path / "a.parquet"))
+
+
+@pytest.mark.skipif(not hasattr(parquet.ParquetWriter, "add_key_value_metadata"), reason="pyarrow is too old")
+def test_a_huge_name_in_many_rows_is_refused_in_little_memory(tmp_path):
+    """A file of 20 kB whose rows share one name of 1.2 MB: 2.4 GB."""
+    write_scores([Scores("a.jpg", np.zeros(4, np.float16))], stub_tagger().spec, tmp_path / "good.parquet")
+    rows = 2048
+    name = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array(["x" * 1_200_000]))
+    scores = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(rows * 4, np.float16)), 4)
+    table, path = pa.table({"image": name, "scores": scores}), tmp_path / "bad.parquet"
+    options = {"compression": "zstd", "store_schema": False, "dictionary_pagesize_limit": 2**24}
+    with parquet.ParquetWriter(path, table.schema, **options) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata(parquet.read_metadata(tmp_path / "good.parquet").metadata)
+    assert path.stat().st_size < 20_000
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(DataError, match="over 4096 characters"):
+        list(open_scores(path))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB

@@ -2,16 +2,19 @@
 
 import hashlib
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tagloom.data.containers import is_container
 from tagloom.data.images import IMAGE_SUFFIXES
 from tagloom.data.packed.places import Place, is_address
 from tagloom.data.reading import Source
@@ -19,7 +22,7 @@ from tagloom.errors import DataError, ImageError
 from tagloom.files import is_file, is_folder
 from tagloom.hub import HUB_PREFIX
 from tagloom.predict.inputs import Found, Shard, count_inputs, find_inputs, is_pattern
-from tagloom.predict.journal import Entry, Journal, refuse_parts
+from tagloom.predict.journal import Entry, Journal, Sharing, refuse_others
 from tagloom.predict.score_files import Scores, write_scores
 from tagloom.predict.tag_files import check_no_folder, check_tag_file, need_pyarrow, write_rows, writing
 from tagloom.predict.tagger import Tagger
@@ -163,7 +166,7 @@ class Job:
             DataError: If there is a journal and `resume` is not set, or if it was begun with other images or options.
         """
         main = self.check()
-        refuse_parts(main, of=1)
+        refuse_others(main, Sharing(1))
         with self.filled(main, resume=resume, on_error=on_error, on_image=on_image) as journal:
             self.write(journal.entries)
             journal.delete()
@@ -287,15 +290,23 @@ class Naming:
 
 
 class Renaming:
-    """Turns names from a file in one folder into those that a file in another folder writes."""
+    """Turns names from a file in one folder into those that a file in another folder writes.
+
+    What an archive or a Parquet file calls an image stays as it is: `../x.jpg` in there leads nowhere.
+    """
 
     def __init__(self, source: Path, target: Path) -> None:
         self._source = source
         self._naming = None if source.resolve() == target.resolve() else Naming(target)
+        self._holds_images = cache(lambda name: not is_folder(source / name))  # also for files that are elsewhere now
 
     def __call__(self, name: str) -> str:
         """Give the new name."""
-        return name if self._naming is None or is_address(name) else self._naming.path(self._source / name)
+        if self._naming is None or is_address(name):
+            return name
+        beginnings = (name[: slash.start()] for slash in re.finditer("/", name))
+        place = next((part for part in beginnings if is_container(part) and self._holds_images(part)), name)
+        return self._naming.path(self._source / place) + name[len(place) :]
 
 
 def _is_tagger(argument: str) -> bool:

@@ -9,6 +9,7 @@ journal, and the journal is deleted. It is read and written line by line, so it 
 import glob
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import islice
@@ -236,18 +237,36 @@ def part_of(out: Path, number: int, of: int) -> Path:
     return out.with_name(f"{out.name}.{number}-of-{of}")
 
 
-def refuse_parts(out: Path, of: int) -> None:
-    """Refuse to begin with another number of processes than those that left their journals here."""
-    found = {"1": journal_path(out)} if of > 1 and journal_path(out).exists() else {}
-    for path in out.parent.glob(f"{glob.escape(out.name)}.[0-9]*-of-*{PARTIAL_SUFFIX}"):
-        count = path.name.removesuffix(PARTIAL_SUFFIX).rpartition("-of-")[2]
-        if count.isdecimal() and count != str(of):
-            found[count] = path
-    for count, path in found.items():
-        raise DataError(
-            f"{path}: belongs to a prediction with --processes {count} that was stopped. Continue it with as many and "
-            "with --resume, or delete that file to start over."
-        )
+class Sharing(NamedTuple):
+    """How a prediction is shared out: among so many processes, or into so many parts on Ray."""
+
+    shares: int
+    on_ray: bool = False
+
+    def __str__(self) -> str:
+        return f"--engine ray --parts {self.shares}" if self.on_ray else f"--processes {self.shares}"
+
+
+def refuse_others(out: Path, mine: Sharing) -> None:
+    """Refuse to begin next to journals of a prediction that was shared out otherwise: what it did would be lost."""
+    for path, found in _left_behind(out):
+        if found != mine:
+            those = f"{out.name}.part-* files" if found.on_ray else f"{out.name}.*{PARTIAL_SUFFIX} files"
+            how = f"--engine local {found}" if mine.on_ray and not found.on_ray else str(found)
+            raise DataError(
+                f"{path}: belongs to a prediction with {found} that was stopped. Continue it with the same command, "
+                f"{how} and --resume, or delete its {those} to start over."
+            )
+
+
+def _left_behind(out: Path) -> Iterator[tuple[Path, Sharing]]:
+    """Give the journals next to a file of tags, and how their predictions were shared out."""
+    if journal_path(out).exists():
+        yield journal_path(out), Sharing(1)
+    name = re.compile(rf"{re.escape(out.name)}\.(part-)?[0-9]+-of-([0-9]+){re.escape(PARTIAL_SUFFIX)}")
+    for path in sorted(out.parent.glob(f"{glob.escape(out.name)}.*{PARTIAL_SUFFIX}")):
+        if found := name.fullmatch(path.name):
+            yield path, Sharing(int(found[2]), on_ray=found[1] is not None)
 
 
 def _entries(file: BinaryIO, scores: BinaryIO | None, classes: int) -> Iterator[Entry]:

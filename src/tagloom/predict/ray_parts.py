@@ -6,7 +6,6 @@ are made of whole batches, dealt out in turn, so that every picture is computed 
 compute it, and the files are the same byte for byte.
 """
 
-import glob
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +14,9 @@ from typing import NamedTuple
 from tagloom.cluster import Outcomes, Stop, ray_cluster, run_tasks
 from tagloom.data.packed.places import Place
 from tagloom.errors import DataError, TagloomError
-from tagloom.files import PARTIAL_SUFFIX
 from tagloom.predict.files import Job, Tagged
 from tagloom.predict.inputs import Shard
-from tagloom.predict.journal import delete_journal, in_turn, journal_path, read_entries
+from tagloom.predict.journal import Sharing, delete_journal, in_turn, journal_path, read_entries, refuse_others
 from tagloom.predict.tagger import Tagger, load
 from tagloom.scoring.tags import TagRule
 from tagloom.wording import listed_lines
@@ -92,7 +90,7 @@ def run_on_ray(
     main = job.check()
     block = job.tagger.pictures_at_once
     shards = [Shard(index, parts, block) for index in range(parts)]
-    _refuse_other_parts(main, parts)
+    refuse_others(main, Sharing(parts, on_ray=True))
     begun = [path for path in (journal_path(part_file(main, shard)) for shard in shards) if path.exists()]
     if begun and not resume:
         raise DataError(
@@ -134,17 +132,6 @@ def run_on_ray(
         delete_journal(file)
     finished = outcomes.results.values()
     return Tagged(sum(done.tagged for done in finished), sum(done.failed for done in finished))
-
-
-def _refuse_other_parts(main: Path, parts: int) -> None:
-    """Refuse to begin next to the journals of a prediction with another number of parts: what it did would be lost."""
-    for path in main.parent.glob(f"{glob.escape(main.name)}.part-*-of-*{PARTIAL_SUFFIX}"):
-        count = path.name.removesuffix(PARTIAL_SUFFIX).removesuffix(".scores").rpartition("-of-")[2]
-        if count.isdecimal() and int(count) != parts:
-            raise DataError(
-                f"{path}: belongs to a prediction with --parts {count} that was stopped. Continue it with as many and "
-                f"with --resume, or delete its {main.name}.part-* files to start over."
-            )
 
 
 def _check_journals(parts: Mapping[Path, PartDone]) -> None:

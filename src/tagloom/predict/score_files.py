@@ -61,16 +61,21 @@ class ScoreFile:
         """Read image after image."""
         from pyarrow.parquet import ParquetFile
 
+        from tagloom.data.packed.text import cells_of
         from tagloom.data.parsing.image_paths import checked_path
 
         try:
-            with open_regular(self.path) as stream, ParquetFile(stream, buffer_size=2**20) as file:
+            with (
+                open_regular(self.path) as stream,
+                # A name that many rows share is read once: together they could be any amount of memory.
+                ParquetFile(stream, buffer_size=2**20, read_dictionary=["image"]) as file,
+            ):
                 for batch in file.iter_batches(_rows_at_once(len(self.classes))):
                     scores = batch.column("scores").flatten().to_numpy(zero_copy_only=False)
                     rows = scores.astype(np.float16, copy=False).reshape(len(batch), len(self.classes))
                     if not np.isfinite(rows).all():
                         raise ValueError("a score is not a finite number")
-                    for image, row in zip(batch.column("image").to_pylist(), rows, strict=True):
+                    for image, row in zip(cells_of(batch.column("image")), rows, strict=True):
                         yield Scores(checked_path(image, str(self.path)), row)
         except DataError:
             raise

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tagloom.errors import ImageError
 from tagloom.predict.files import Job, Tagged
 from tagloom.predict.inputs import Shard
-from tagloom.predict.journal import delete_journal, in_turn, part_of, read_entries, refuse_parts
+from tagloom.predict.journal import Sharing, delete_journal, in_turn, part_of, read_entries, refuse_others
 
 if TYPE_CHECKING:
     from tagloom.training.ranks import World
@@ -38,7 +38,7 @@ def run_together(
         on_image: As for `Job.run`, in every process with the images of its own share.
     """
     main = job.check()
-    world.from_first(lambda: refuse_parts(main, of=world.size))
+    world.from_first(lambda: refuse_others(main, Sharing(world.size)))
     parts = [part_of(main, number, of=world.size) for number in range(1, world.size + 1)]
     mine = share_of(job, world)
     problems: list[str] = []

@@ -138,16 +138,16 @@ class PairColumn:
         values, lengths = cells.flatten(), cells.value_lengths().fill_null(0)
         if values.null_count:
             raise DataError(f"{where}: a label is null. Leave it out.")
-        if not hasattr(values, "dictionary"):  # some writers name the inside of a list otherwise
+        if not hasattr(values, "dictionary"):  # some encodings are not read as numbers
             values = values.dictionary_encode()
-        names = values.dictionary.to_pylist()
         numbers = values.indices.to_numpy(zero_copy_only=False)
         used = np.unique(numbers)
-        renumbered = np.zeros(len(names), np.int32)
+        renumbered = np.zeros(len(values.dictionary), np.int32)
         for number in used.tolist():
-            column = self._column_of.get(names[number])
+            name = values.dictionary[number].as_py()
+            column = self._column_of.get(name)
             if column is None:
-                raise DataError(f"{where}: label {shown(names[number])} is not one of its {self._width} classes.")
+                raise DataError(f"{where}: label {shown(name)} is not one of its {self._width} classes.")
             renumbered[number] = column
         self._columns.frombytes(renumbered[numbers].tobytes())
         self._counts.append(lengths.to_numpy(zero_copy_only=False).astype(np.int64))

@@ -15,15 +15,13 @@ from tagloom.data.packed.columns import (
     read_about,
 )
 from tagloom.data.packed.images import ImageStore, distinct_name
-from tagloom.data.packed.parquet_file import open_parquet
 from tagloom.data.packed.places import is_parquet_name
 from tagloom.data.packed.shards import Shard
+from tagloom.data.packed.text import TextFile, cells_of, open_text
 from tagloom.data.parsing.image_paths import checked_path
 from tagloom.data.table import LabelTable, Unlisted
 from tagloom.errors import DataError, TagloomError
 from tagloom.wording import first_line
-
-_BATCH = 4096
 
 
 class LabelFile(NamedTuple):
@@ -64,9 +62,9 @@ def read_label_columns(place: str, files: Sequence[LabelFile], store: ImageStore
     for file in files:
         _check_columns(file, columns[1:])
         with _opened(file, columns) as opened:
-            for batch in _batches(opened, columns):
+            for batch in opened.batches(columns):
                 where = f"{file.place}, after row {len(images)}"
-                for path in batch.column(IMAGE).field("path").to_pylist():
+                for path in cells_of(batch.column(IMAGE).field("path")):
                     name = "" if not path else checked_path(path, where)
                     images.append(distinct_name(name, len(images), store, taken))
                 positive.add(batch.column(LABELS), where)
@@ -89,23 +87,16 @@ def read_label_columns(place: str, files: Sequence[LabelFile], store: ImageStore
 
 
 @contextmanager
-def _opened(file: LabelFile, columns: Sequence[str]) -> Iterator[Any]:
+def _opened(file: LabelFile, columns: Sequence[str]) -> Iterator[TextFile]:
     """Open a file to read columns of names. Whatever goes wrong while it is open becomes one of our errors."""
-    lists = [f"{name}.list.element" for name in columns if "." not in name]
     try:
-        with open_parquet(file.place, read_dictionary=lists) as opened:
-            check_label_bytes(file.place, opened, columns)
+        with open_text(file.place, columns) as opened:
+            check_label_bytes(file.place, opened.file, columns)
             yield opened
     except TagloomError:
         raise
     except Exception as error:  # pyarrow raises many types on a damaged file
         raise DataError(f"{file.place}: its labels cannot be read ({first_line(error)}). Pack it again.") from error
-
-
-def _batches(file: Any, columns: Sequence[str]) -> Iterator[Any]:
-    """Give batches that do not cross row groups, since pyarrow cannot join the numbering of names in lists."""
-    for group in range(file.metadata.num_row_groups):
-        yield from file.iter_batches(_BATCH, row_groups=[group], columns=list(columns), use_threads=False)
 
 
 def _whole_about(place: str, files: Sequence[LabelFile]) -> PackedAbout | None:
@@ -143,7 +134,7 @@ def _about_columns(files: Sequence[LabelFile]) -> PackedAbout | None:
     names: set[str] = set()
     for file in files:
         with _opened(file, columns) as opened:
-            for batch in _batches(opened, columns):
+            for batch in opened.batches(columns):
                 for name in columns:
                     names.update(batch.column(name).flatten().unique().to_pylist())
     classes = tuple(sorted(name for name in names if name is not None))

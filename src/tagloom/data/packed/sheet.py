@@ -8,12 +8,10 @@ from typing import Any
 
 from tagloom.data.packed.images import ImageStore, distinct_name
 from tagloom.data.packed.label_columns import LabelFile
-from tagloom.data.packed.parquet_file import open_parquet
+from tagloom.data.packed.text import cells_of, open_text
 from tagloom.data.parsing.sheet import Cell, Sheet, UnreadCell
 from tagloom.errors import DataError
 from tagloom.wording import first_line, shown
-
-_BATCH = 1024
 
 
 def parquet_sheet(files: Sequence[LabelFile], store: ImageStore | None = None) -> Sheet:
@@ -41,9 +39,9 @@ def parquet_sheet(files: Sequence[LabelFile], store: ImageStore | None = None) -
         taken: set[str] = set()
         for file in files:
             try:
-                with open_parquet(file.place) as opened:
-                    wanted = [*plain, *([] if path_column is None else [path_column])]
-                    for batch in opened.iter_batches(_BATCH, columns=wanted, use_threads=False):
+                wanted = [*plain, *([] if path_column is None else [path_column])]
+                with open_text(file.place, wanted) as opened:
+                    for batch in opened.batches(wanted):
                         columns: list[Any] = []
                         for name in header:
                             if name == pictures and store is not None:
@@ -51,11 +49,11 @@ def parquet_sheet(files: Sequence[LabelFile], store: ImageStore | None = None) -
                             elif name in unread:
                                 columns.append(repeat(unread[name], len(batch)))
                             else:
-                                cells = batch.column(name).to_pylist()
+                                cells = cells_of(batch.column(name))
                                 columns.append(list(map(_named(names[name]), cells)) if name in names else cells)
-                        for cells in zip(*columns, strict=True):
+                        for row in zip(*columns, strict=True):
                             number += 1
-                            yield number, cells
+                            yield number, row
             except DataError:
                 raise
             except Exception as error:
@@ -69,11 +67,8 @@ def parquet_sheet(files: Sequence[LabelFile], store: ImageStore | None = None) -
 def _picture_names(
     batch: Any, column: str, path_column: str | None, first: int, store: ImageStore, taken: set[str]
 ) -> list[str]:
-    cells = [None] * len(batch) if path_column is None else batch.column(column).to_pylist()
-    return [
-        distinct_name(str((cell or {}).get("path") or ""), first + index, store, taken)
-        for index, cell in enumerate(cells)
-    ]
+    paths = [None] * len(batch) if path_column is None else cells_of(batch.column(column).field("path"))
+    return [distinct_name(str(path or ""), first + index, store, taken) for index, path in enumerate(paths)]
 
 
 def _named(classes: list[str]) -> Callable[[Cell], Cell]:
