@@ -4,7 +4,9 @@
     python studies/everyday_words.py runs/all-words/words.csv --out runs/everyday.txt
 
 First the labels and words of the given table, then nouns of WordNet whose most usual meaning is a thing or a happening,
-the most frequent first, until there are 10,000 in all. Words for people come from the table alone: what others
+the most frequent first, until there are 10,000 in all. A word that is not in the table is given with what WordNet says
+it is, preferably in a word of the table: "rucksack = rucksack, backpack". Encoded like this, words that the encoder
+hardly knows come near to words that were trained. Words for people come from the table alone: what others
 may call a person is not for a picture to say. `tagloom export RUN --vocabulary runs/everyday.txt` adds their vectors to
 a tagger.
 """
@@ -29,9 +31,11 @@ def main() -> None:
     arguments.add_argument("data", help="label table whose classes come first")
     arguments.add_argument("--out", type=Path, default=Path("runs/everyday.txt"))
     given = arguments.parse_args()
-    words = everyday_words(load_table(given.data).classes, WordNet())
+    wordnet, trained = WordNet(), load_table(given.data).classes
+    words = everyday_words(trained, wordnet)
     given.out.parent.mkdir(parents=True, exist_ok=True)
-    given.out.write_text("\n".join(words) + "\n", encoding="utf-8")
+    lines = [word if word in trained else with_kin(word, set(trained), wordnet) for word in words]
+    given.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"{given.out}: {len(words):,} words")
 
 
@@ -46,6 +50,16 @@ def everyday_words(first: tuple[str, ...], wordnet: WordNet) -> list[str]:
         elif parts[0] < MOST_HAPPENINGS and is_happening(word, wordnet):
             ranks[word] = parts[0]
     return list(dict.fromkeys((*first, *sorted(ranks, key=ranks.__getitem__))))[:VOCABULARY]
+
+
+def with_kin(word: str, trained: set[str], wordnet: WordNet) -> str:
+    """Give a word with another name of it or of what it is a kind of, a trained one if there is any."""
+    meaning = wordnet.usual(word)
+    others = [name for name in meaning.names if name != word]
+    kinds = [name for place in meaning.above for name in wordnet.meanings[place].names]
+    known = [name for name in (*others, *kinds) if name in trained]
+    kin = next(iter((*known, *others[:1], *kinds[:1])), None)
+    return word if kin is None else f"{word} = {word}, {kin}"
 
 
 def is_thing(word: str, wordnet: WordNet) -> bool:

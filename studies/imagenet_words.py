@@ -47,11 +47,25 @@ WINDOW = 0.5  # side of a window, as a share of the map's
 PLAUSIBLE = 0.03  # of the whole image, before a window counts
 DISTRUST = 0.3  # taken off a window's probability
 MOST_USUAL = 20_000  # a kind is only of use if its name is among so many of the most frequent words
-VAGUE = {  # kinds that say nothing of a picture
-    *("area", "article", "artifact", "attachment", "barrier", "commodity", "conveyance", "covering", "creation"),
-    *("device", "equipment", "establishment", "facility", "implement", "instrument", "machine", "material", "matter"),
-    *("mechanism", "module", "obstruction", "part", "point", "product", "region", "section", "solid", "structure"),
-    *("substance", "support", "surface", "system", "unit", "way"),
+VAGUE = {  # kinds that say nothing of a picture, or too much
+    *("alcohol", "area", "article", "artifact", "attachment", "barrier", "brace", "commodity", "container"),
+    *("contestant", "conveyance", "covering", "creation", "device", "drug", "dwelling", "equipment", "establishment"),
+    *("facility", "firearm", "fluid", "garment", "gun", "housing", "implement", "instrument", "liquid", "machine"),
+    *("material", "matter", "mechanism", "module", "nipple", "obstruction", "part", "peripheral", "point", "produce"),
+    *(
+        "product",
+        "region",
+        "section",
+        "solid",
+        "structure",
+        "substance",
+        "support",
+        "surface",
+        "system",
+        "unit",
+        "ware",
+    ),
+    *("way", "weapon", "workplace"),
 }
 
 

@@ -71,17 +71,18 @@ def test_tags_come_in_order_with_what_is_wrong_in_its_place(pictures):
     paths = [pictures / "b.png", pictures / "notes.doc", pictures / "a.png", pictures / "gone.png"]
     results = list(Job(brightness_tagger(), paths).tags())
     assert [image.place for image, _ in results] == paths
-    assert [tag.label for tag in results[0][1]] == ["bright"]
+    assert [tag.label for tag in results[0][1].tags] == ["bright"]
     assert isinstance(results[1][1], ImageError)
-    assert [tag.label for tag in results[2][1]] == ["dark"]
+    assert [tag.label for tag in results[2][1].tags] == ["dark"]
     assert results[3][1].reason == "missing"
 
 
 def test_the_rule_decides_on_the_tags(pictures):
     tagger = brightness_tagger()
     for rule, count in ((tagger.rule(top_k=2), 2), (tagger.rule(threshold=1.0), 0), (tagger.rule(), 1)):
-        ((_, tags),) = Job(tagger, [pictures / "b.png"], rule=rule).tags()
-        assert len(tags) == count
+        ((_, found),) = Job(tagger, [pictures / "b.png"], rule=rule).tags()
+        assert len(found.tags) == count
+        assert found.best.label == "bright", "whether it is a tag or not"
 
 
 def test_csv_comes_back_as_it_went(tmp_path, monkeypatch):

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tagloom.cli import main
-from tagloom.errors import MissingExtraError, TaggerError, WordError
+from tagloom.errors import DataError, MissingExtraError, TaggerError, WordError
+from tagloom.export.labels import read_vocabulary
 from tagloom.export.package import write_package
 from tagloom.predict import any_labels
 from tagloom.predict.tagger import load
@@ -16,6 +17,7 @@ from tagloom.words import encode_labels
 from tagloom.words.vector_files import LabelVectors, read_vectors, write_vectors
 
 VOCABULARY = ("car", "anchor", "wedding")
+TEXTS = {word: word for word in VOCABULARY}
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +33,7 @@ def picture(scenes) -> Path:
 @pytest.fixture
 def packed(word_run, tmp_path) -> Path:
     folder = tmp_path / "packed"
-    write_package(word_run, folder, vocabulary=VOCABULARY)
+    write_package(word_run, folder, vocabulary=TEXTS)
     return folder
 
 
@@ -99,7 +101,7 @@ def test_one_of_another_width_is_refused(packed, picture):
 
 def test_a_tagger_without_words_takes_no_vocabulary(finished_run, tmp_path):
     with pytest.raises(TaggerError, match="has no word queries"):
-        write_package(finished_run, tmp_path / "packed", vocabulary=VOCABULARY)
+        write_package(finished_run, tmp_path / "packed", vocabulary=TEXTS)
     assert not (tmp_path / "packed").exists()
 
 
@@ -111,3 +113,50 @@ def test_the_command_reads_it_from_a_file(word_run, tmp_path, monkeypatch, capsy
         main()
     assert read_vectors(tmp_path / "small" / VOCABULARY_FILE).labels == VOCABULARY
     assert VOCABULARY_FILE in capsys.readouterr().out
+
+
+def test_a_line_may_say_what_is_encoded_for_a_word(word_run, tmp_path, picture, without_encoder, monkeypatch):
+    (tmp_path / "words.txt").write_text("\ncar\n  rucksack = surfboard \n\ncar = anchor\n")
+    texts = read_vocabulary(tmp_path / "words.txt")
+    assert texts == {"car": "car", "rucksack": "surfboard"}
+    write_package(word_run, tmp_path / "packed", vocabulary=texts)
+    found = load(tmp_path / "packed").scores(picture, ["rucksack"])
+    monkeypatch.undo()
+    np.testing.assert_allclose(found, load(word_run).scores(picture, ["surfboard"]), atol=2e-3)
+
+
+@pytest.mark.parametrize(("content", "says"), [("\n \n", "no words"), ("a\n = b\n", "line 2: there is no word before")])
+def test_a_file_without_words_is_refused(tmp_path, content, says):
+    (tmp_path / "words.txt").write_text(content)
+    with pytest.raises(DataError, match=says):
+        read_vocabulary(tmp_path / "words.txt")
+    with pytest.raises(DataError, match="no such file"):
+        read_vocabulary(tmp_path / "none.txt")
+
+
+def test_a_package_can_tag_with_fewer_labels(word_run, tmp_path, picture):
+    run = load(word_run)
+    kept = list(run.classes[5:2:-1])
+    write_package(word_run, tmp_path / "few", labels=kept)
+    few = load(tmp_path / "few")
+    assert few.classes == tuple(kept)
+    np.testing.assert_allclose(few.scores(picture), run.scores(picture, kept), atol=1e-5)
+    assert few.spec.thresholds == run.with_labels(kept).spec.thresholds
+    for part, measured in few.spec.metrics.items():
+        before = run.spec.metrics[part]["AP"]
+        assert measured["AP"] == [before[run.classes.index(name)] for name in kept]
+        assert measured["mAP"] == pytest.approx(np.mean([value for value in measured["AP"] if value is not None]))
+    assert few.spec.metrics.keys() == run.spec.metrics.keys()
+    few.scores(picture, ["anchor"])  # and still with any other
+
+
+def test_a_package_can_tag_with_labels_that_were_never_trained(word_run, tmp_path, picture):
+    write_package(word_run, tmp_path / "other", labels=["anchor", "boat"])
+    other = load(tmp_path / "other")
+    np.testing.assert_allclose(other.scores(picture), load(word_run).scores(picture, ["anchor", "boat"]), atol=1e-5)
+    assert other.spec.metrics == {}, "nothing was measured of an anchor"
+
+
+def test_a_tagger_without_words_keeps_its_labels(finished_run, tmp_path):
+    with pytest.raises(TaggerError, match="has no word queries"):
+        write_package(finished_run, tmp_path / "packed", labels=["boat"])

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tagloom.recipe.pictures import Preprocess
+from tagloom.tagger.spec import TaggerSpec
+
 STUDIES = Path(__file__).parents[2] / "studies"
 # place, file of nouns, names, pointers
 MEANINGS = [
@@ -77,6 +80,31 @@ def test_the_vocabulary_holds_no_person_and_begins_with_the_table(wordnet, monke
     found = everyday_words.everyday_words(("wedding", "dog"), wordnet)
     assert found[:3] == ["wedding", "dog", "room"]
     assert not {"yob", "paris", "ride"} & set(found)
+
+
+def test_a_word_is_encoded_with_what_it_is(wordnet):
+    from everyday_words import with_kin
+
+    assert with_kin("pug", {"dog", "animal"}, wordnet) == "pug = pug, dog"
+    assert with_kin("domestic dog", {"animal"}, wordnet) == "domestic dog = domestic dog, animal"
+    assert with_kin("domestic dog", set(), wordnet) == "domestic dog = domestic dog, dog"
+    assert with_kin("room", {"dog"}, wordnet) == "room"
+
+
+def test_known_words_are_used_by_people_and_known_to_the_tagger(wordnet):
+    from collections import Counter
+
+    from known_words import known_words
+
+    spec = TaggerSpec(
+        ("dog", "beach", "rare", "unknown", "unmeasured"),
+        Preprocess(size=64),
+        "test_efficientnet",
+        "gap",
+        metrics={"held_aside": {"AP": [1.0, 40.0, 90.0, 4.0, None]}},
+    )
+    named = Counter({"beach": 20, "rare": 19, "unknown": 500, "unmeasured": 30})
+    assert known_words(spec, ("dog",), named) == ["dog", "beach"]
 
 
 def test_words_that_name_an_unseen_label_are_known(wordnet):

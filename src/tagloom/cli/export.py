@@ -43,11 +43,15 @@ def export(
     to: Annotated[
         Literal["onnx", "torch-export"], typer.Option(help="With torch-export, add model.pt2 for torch.export.load.")
     ] = "onnx",
+    labels: Annotated[
+        str | None,
+        typer.Option(help="With word queries: tag with these labels. 'surfboard, wedding', or a .txt, one per line."),
+    ] = None,
     vocabulary: Annotated[
         Path | None,
         typer.Option(
             help="With word queries: add the vectors of the words in this .txt file, one per line. They then need no "
-            "encoder, and any other label still does."
+            "encoder. A line such as 'rucksack = rucksack, backpack' says what is encoded for a word."
         ),
     ] = None,
     check: Annotated[
@@ -77,6 +81,7 @@ def export(
     with needs_train("exporting"):
         import onnx  # noqa: F401 - imported here so that the message comes before any work
 
+        from tagloom.export.labels import read_vocabulary
         from tagloom.export.package import Extras, write_package
     from tagloom.predict.files import read_labels
     from tagloom.predict.tagger import find_folder
@@ -89,7 +94,8 @@ def export(
             stored=stored,
             calibrate=calibrate or (),
             extras=Extras(preprocess_inside, scores_inside, to == "torch-export"),
-            vocabulary=() if vocabulary is None else read_labels(str(vocabulary)),
+            labels=() if labels is None else read_labels(labels),
+            vocabulary=None if vocabulary is None else read_vocabulary(vocabulary),
             check=None if check is None else read_table(check, data_option),
             keep_anyway=keep_anyway,
             progress=progress,

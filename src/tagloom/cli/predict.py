@@ -141,12 +141,12 @@ def predict(
 def _to_terminal(job: "Job", console: Console) -> int:
     """Print the tags of each image, and give the number of images that were tagged."""
     tagged = 0
-    for image, tags in job.tags():
-        if isinstance(tags, ImageError):
-            warn(str(tags))
+    for image, found in job.tags():
+        if isinstance(found, ImageError):
+            warn(str(found))
         else:
             tagged += 1
-            console.print(tags_line(str(image), tags), soft_wrap=True)
+            console.print(tags_line(str(image), found.tags, found.best), soft_wrap=True)
     return tagged
 
 
@@ -215,9 +215,10 @@ def _source(run: str | None, device: str, words: str | None, labels: tuple[str, 
     return TaggerSource(folder, device, None if words is None else resolved_source(words), labels)
 
 
-def tags_line(image: str, tags: "list[Tag]") -> Text:
-    """Show an image and its tags on one line."""
+def tags_line(image: str, tags: "list[Tag]", best: "Tag | None" = None) -> Text:
+    """Show an image and its tags on one line; without tags, the best label if it is given."""
     parts: list[tuple[str, str]] = [(printable(image), "")]
     for tag in tags:
         parts += [("  ", ""), (printable(tag.label), "bold"), (f" {tag.score:.2f}", "dim")]
-    return Text.assemble(*parts, *([] if tags else [("  no label above its threshold", "dim")]))
+    nearest = f"; the best is {printable(best.label)} {best.score:.2f}" if best else ""
+    return Text.assemble(*parts, *([] if tags else [(f"  no label above its threshold{nearest}", "dim")]))

@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,17 +11,17 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tagloom.cache_folder import default_cache_folder
 from tagloom.data.table import LabelTable
 from tagloom.errors import TaggerError
 from tagloom.evaluation.evaluate import evaluate
 from tagloom.export.float16 import store_in_float16
 from tagloom.export.graph import read_logits, write_graph
 from tagloom.export.int8 import quantise_network
+from tagloom.export.labels import vocabulary_vectors, with_labels
 from tagloom.export.measure import Agreement, agreement, times_as_fast
 from tagloom.export.pictures import drawn_pictures, read_some, split
 from tagloom.export.standalone import STANDALONE_FILE, standalone_difference, write_standalone
-from tagloom.predict.any_labels import read_label_scorer, trusted_source
+from tagloom.predict.any_labels import read_label_scorer
 from tagloom.predict.tagger import load
 from tagloom.progress import Progress, no_progress
 from tagloom.tagger.card import model_card
@@ -38,8 +38,7 @@ from tagloom.tagger.spec import (
     write_spec,
 )
 from tagloom.tagger.whole_folder import check_free, move_into
-from tagloom.words import encode_labels
-from tagloom.words.vector_files import LabelVectors, write_vectors
+from tagloom.words.vector_files import write_vectors
 
 Stored: TypeAlias = Literal["float32", "float16", "int8"]
 PROGRAM_FILE = "model.pt2"
@@ -105,7 +104,8 @@ def write_package(
     stored: Stored = "float32",
     calibrate: Sequence[Path] = (),
     extras: Extras | None = None,
-    vocabulary: Sequence[str] = (),
+    labels: Sequence[str] = (),
+    vocabulary: Mapping[str, str] | None = None,
     check: LabelTable | None = None,
     keep_anyway: bool = False,
     progress: Progress = no_progress,
@@ -123,7 +123,8 @@ def write_package(
         calibrate: For "int8": images, or where they are, as `tagloom predict` takes them. A quarter of them is kept to
             compare by.
         extras: Further files, for other programs.
-        vocabulary: For a tagger with word queries: words whose vectors the package brings along, in float16.
+        labels: For a tagger with word queries: what the package tags with, instead of the run's classes.
+        vocabulary: Likewise: words whose vectors the package brings along, in float16, and what is encoded for each.
         check: A labelled table to compare mAP on.
         keep_anyway: Keep what would be refused.
         progress: Called with steps done and steps to do.
@@ -139,10 +140,10 @@ def write_package(
     if stored != "float32" and _is_int8(spec):
         raise TaggerError(f"{run}: is in int8 already. Export the run that it was made from in {stored}.")
     wanted = extras or Extras()
-    if vocabulary and spec.words is None:
-        raise TaggerError(f"{run}: has no word queries (head '{spec.head}'), so a vocabulary is of no use to it.")
     words = [name for name in (WORDS_FILE, VOCABULARY_FILE) if (run / name).is_file()]
     check_free(out, (ONNX_FILE, CARD_FILE, *words, *([VOCABULARY_FILE] if vocabulary else []), *wanted.files()))
+    added = None if vocabulary is None else vocabulary_vectors(run, spec, vocabulary)
+    spec, own = with_labels(run, spec, labels) if labels else (spec, None)
     with tempfile.TemporaryDirectory(prefix="tagloom-export-") as temporary:
         whole, small = Path(temporary, "whole"), Path(temporary, "small")
         for folder in (whole, small):
@@ -150,6 +151,8 @@ def write_package(
             write_spec(spec, folder)
             for name in words:
                 shutil.copyfile(run / name, folder / name)
+            if own is not None:
+                write_vectors(folder / WORDS_FILE, own)
         _float32_network(run, spec, whole / ONNX_FILE)
         made, measured = (whole if stored == "float32" else small), None
         if stored == "float16":
@@ -165,9 +168,8 @@ def write_package(
             if not keep_anyway:
                 _refuse_bad(measured, stored, run)
             spec = replace(spec, data=spec.data | {"weights_stored_in": stored} | measured.as_data())
-        if vocabulary and spec.words is not None:
-            vectors = encode_labels(vocabulary, trusted_source(spec.words.source), cache_folder=default_cache_folder())
-            write_vectors(made / VOCABULARY_FILE, LabelVectors(tuple(vocabulary), vectors), half=True)
+        if added is not None:
+            write_vectors(made / VOCABULARY_FILE, added, half=True)
         _write_extras(run, whole, made, spec, wanted)
         (made / CARD_FILE).write_text(model_card(spec), encoding="utf-8", errors="backslashreplace")
         write_spec(spec, made)

@@ -117,6 +117,13 @@ class Tagged(NamedTuple):
     failed: int
 
 
+class TagsOrBest(NamedTuple):
+    """The tags of an image, and the label that comes nearest to being one, to be named where there are none."""
+
+    tags: list[Tag]
+    best: Tag
+
+
 @dataclass(frozen=True)
 class Job:
     """Images to tag, and the files to write about them.
@@ -141,11 +148,11 @@ class Job:
         """Count the images, by finding them once."""
         return count_inputs(self.places, self.shard)
 
-    def tags(self) -> Iterator[tuple[Found, list[Tag] | ImageError]]:
+    def tags(self) -> Iterator[tuple[Found, TagsOrBest | ImageError]]:
         """Give the tags of each image, or its error, in order."""
         rule = self.rule or self.tagger.rule()
         for image, row in score_images(self.tagger, find_inputs(self.places, self.shard)):
-            yield image, row if isinstance(row, ImageError) else rule.tags(row)
+            yield image, row if isinstance(row, ImageError) else TagsOrBest(rule.tags(row), rule.best(row))
 
     def run(
         self,

@@ -205,6 +205,12 @@ class Tagger:
             picture=shown,
         )
 
+    def label_vectors(self) -> NDArray[np.float32]:
+        """Give the word vectors of its labels, (N, d_w), for a tagger with word queries."""
+        if self._label_scorer is None:
+            raise TaggerError(f"this tagger (head '{self.spec.head}') has no word queries.")
+        return self._label_scorer.vectors_of(self.classes)
+
     def _queries(self) -> list[WordQueries] | None:
         """Give the words of its labels as they are asked for; None without word queries."""
         if self._label_scorer is None:

@@ -17,7 +17,7 @@ ANY_WORD = "tagloom:any"
 """The name of the any-word tagger, wherever a tagger can be named."""
 SHA256 = {  # of each model.onnx, by its folder
     ".": "63348cd64663f500a85458716d9bf652702d9182fb57c96034cac0da8f7227df",
-    "any": "",
+    "any": "c300d88dd3c14e229fe2553150850c268fd9776c15892590bf268f5dc168db10",
 }
 
 

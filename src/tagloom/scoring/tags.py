@@ -47,6 +47,11 @@ class TagRule:
         best = columns[np.argsort(-row[columns], kind="stable")[: self.most]]
         return [Tag(self.classes[column], float(row[column])) for column in best]
 
+    def best(self, row: NDArray[np.floating]) -> Tag:
+        """Give the class with the highest of one picture's scores (N,), whatever its threshold."""
+        column = int(np.argmax(row))
+        return Tag(self.classes[column], float(row[column]))
+
 
 def tag_rule(
     classes: Sequence[str],
