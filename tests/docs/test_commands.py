@@ -26,7 +26,7 @@ ONLY_PARSED = {
     r"tagloom serve": "runs until it is stopped; tests/serve starts real servers, and types the page's curl commands",
     r"tagloom review|review/labels": "waits for answers; tests/serve/test_review_page.py gives them",
     r"\bpush\b|hf-hub:me/": "needs the hub; tests/export/test_publish.py runs one on this machine",
-    r"runs/ready": "the ready tagger was trained on coco-mini",
+    r"runs/ready|runs/any": "the ready taggers were trained on COCO",
     r"--int8": "a tiny network is no faster in eight bits, so it would be refused; tests/export runs it",
     r"--embed": "wants exiftool; tests/predict/test_keywords.py runs it where it is installed",
 }
