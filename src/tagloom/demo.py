@@ -99,9 +99,12 @@ def _show_ready(sheet: Path, console: Console) -> None:
     _print_tags(photographs, tags, console)
     contact_sheet([(path, found, None) for path, found in zip(photographs, tags, strict=True)], sheet)
     console.print(f"The same as an image: [bold]{escape(str(sheet))}[/]\n", markup=True)
+    any_word = tagloom.load(ANY_WORD)
+    console.print(f"[bold]Everyday words[/]: tagloom predict {ANY_WORD} photo.jpg", markup=True)
+    _print_tags(photographs, any_word.predict(photographs), console)
     typed = f"tagloom predict photo.jpg --labels '{', '.join(TYPED)}' --top-k 2"
-    console.print(f"[bold]Labels of your own[/], the two best of six: {typed}", markup=True, soft_wrap=True)
-    _print_tags(photographs, tagloom.load(ANY_WORD).predict(photographs, labels=TYPED, top_k=2), console)
+    console.print(f"\n[bold]Labels of your own[/], the two best of six: {typed}", markup=True, soft_wrap=True)
+    _print_tags(photographs, any_word.predict(photographs, labels=TYPED, top_k=2), console)
     console.print()
 
 
