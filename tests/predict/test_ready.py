@@ -165,9 +165,8 @@ def test_the_demo_shows_it_on_photographs(with_ready, tmp_path):
     assert {"china.jpg", "flower.jpg"} <= {path.name for path in photographs}
     console = Console(file=io.StringIO(), width=200)
     _show_ready(tmp_path / "ready.png", console)
-    assert all(console.file.getvalue().count(path.name) == 2 for path in photographs), (
-        "tagged, and asked for typed labels"
-    )
+    shown = console.file.getvalue()
+    assert all(shown.count(path.name) == 3 for path in photographs), "80 labels, everyday words, typed labels"
     assert (tmp_path / "ready.png").is_file()
 
 
