@@ -4,8 +4,8 @@
 
 Of a run with word queries, the classes of a table come first. The others are kept if captions name them often enough,
 so that they are words that people use of photographs, and if they are known, by their average precision on the images
-that training held out. `tagloom export RUN --labels runs/known.txt` makes a tagger of these; whoever types another word
-is still answered.
+that training held out. Whether a person is a man or a woman is not told. `tagloom export RUN --labels runs/known.txt`
+makes a tagger of these; whoever types another word is still answered.
 """
 
 import argparse
@@ -13,11 +13,12 @@ from collections import Counter
 from pathlib import Path
 
 from caption_words import read_captions, things_in
-from imagenet_words import MIN_POSITIVES
+from imagenet_words import MIN_POSITIVES, VAGUE
 from tagloom.data import load_table
 from tagloom.tagger.spec import TaggerSpec, read_spec
 from wordnet import WordNet
 
+NOT_TOLD = {"boy", "female", "girl", "guy", "lady", "male", "man", "woman"}  # by a look, which is often wrong
 LEAST_PRECISION = 5.0  # percent; captions leave most of what is there unsaid, so this is not as low as it looks
 
 
@@ -43,7 +44,10 @@ def known_words(spec: TaggerSpec, first: tuple[str, ...], named: Counter[str]) -
     kept = [
         word
         for word in spec.classes
-        if named[word] >= MIN_POSITIVES and precision[word] is not None and precision[word] >= LEAST_PRECISION
+        if word not in NOT_TOLD | VAGUE
+        and named[word] >= MIN_POSITIVES
+        and precision[word] is not None
+        and precision[word] >= LEAST_PRECISION
     ]
     return list(dict.fromkeys((*first, *kept)))
 

@@ -53,14 +53,29 @@ def test_its_words_are_scored_as_encoded_ones_but_without_an_encoder(
     np.testing.assert_allclose(found, load(word_run).scores(picture, VOCABULARY), atol=2e-3)
 
 
-def test_how_a_word_is_written_does_not_matter(packed, picture, without_encoder):
+@pytest.mark.parametrize(
+    ("written", "meant"), [("Car", "car"), ("cars", "car"), ("ANCHORS", "anchor"), ("Boat", "boat")]
+)
+def test_how_a_word_is_written_does_not_matter(packed, picture, without_encoder, written, meant):
     tagger = load(packed)
-    np.testing.assert_array_equal(tagger.scores(picture, ["Car"]), tagger.scores(picture, ["car"]))
+    np.testing.assert_array_equal(tagger.scores(picture, [written]), tagger.scores(picture, [meant]))
 
 
-def test_a_word_that_is_in_neither_is_named_with_the_install_that_encodes_it(packed, picture, without_encoder):
-    with pytest.raises(WordError, match=r"'surfboard': not among the words that come with this tagger.*tagloom\[words"):
-        load(packed).predict(picture, labels=["car", "surfboard"])
+def test_a_trained_label_keeps_its_threshold_however_it_is_written(word_run):
+    tagger = load(word_run)
+    name = tagger.classes[3]
+    asked = tagger.with_labels([f" {name.upper()} "])
+    assert asked.classes == (f" {name.upper()} ",)
+    assert asked.spec.thresholds == (tagger.spec.thresholds[3],)
+    np.testing.assert_array_equal(asked.label_vectors(), tagger.label_vectors()[[3]])
+
+
+def test_a_word_that_is_in_neither_is_named_with_the_nearest_and_the_install_that_encodes_it(
+    packed, picture, without_encoder
+):
+    message = r"'ancor' \(nearest: 'anchor'\): not among the words that come with this tagger.*tagloom\[words"
+    with pytest.raises(WordError, match=message):
+        load(packed).predict(picture, labels=["car", "ancor"])
 
 
 def test_other_words_are_encoded_as_ever(packed, word_run, picture):

@@ -78,7 +78,8 @@ def test_the_vocabulary_holds_no_person_and_begins_with_the_table(wordnet, monke
         everyday_words, "frequent_words", lambda most: ["room", "yob", "dog", "paris", "living", "ride"]
     )
     found = everyday_words.everyday_words(("wedding", "dog"), wordnet)
-    assert found[:3] == ["wedding", "dog", "room"]
+    assert found[:3] == ["wedding", "dog", "people"]
+    assert "room" in found
     assert not {"yob", "paris", "ride"} & set(found)
 
 
@@ -86,7 +87,7 @@ def test_a_word_is_encoded_with_what_it_is(wordnet):
     from everyday_words import with_kin
 
     assert with_kin("pug", {"dog", "animal"}, wordnet) == "pug = pug, dog"
-    assert with_kin("domestic dog", {"animal"}, wordnet) == "domestic dog = domestic dog, animal"
+    assert with_kin("pug", {"animal"}, wordnet) == "pug = pug, dog", "an animal is too general"
     assert with_kin("domestic dog", set(), wordnet) == "domestic dog = domestic dog, dog"
     assert with_kin("room", {"dog"}, wordnet) == "room"
 

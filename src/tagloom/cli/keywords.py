@@ -38,8 +38,8 @@ def write(
         list[str],
         typer.Argument(
             metavar="[RUN] PHOTOS...",
-            help="A tagger folder or hf-hub:owner/name, or nothing for the ready tagger; then photos, and folders to "
-            "search.",
+            help="A tagger folder, tagloom:any or hf-hub:owner/name, or nothing for the ready tagger; then photos, "
+            "and folders to search.",
             show_default=False,
         ),
     ],

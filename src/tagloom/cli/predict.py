@@ -39,9 +39,9 @@ def predict(
         list[str],
         typer.Argument(
             metavar="[RUN] IMAGES...",
-            help="A tagger folder or hf-hub:owner/name, or nothing for the ready tagger; then image files, folders to "
-            "search, patterns such as 'shards/*.tar', .txt lists of paths, .zip and .tar archives, and .parquet files "
-            "with the pictures' bytes.",
+            help="A tagger folder, tagloom:any or hf-hub:owner/name, or nothing for the ready tagger; then image "
+            "files, folders to search, patterns such as 'shards/*.tar', .txt lists of paths, .zip and .tar archives, "
+            "and .parquet files with the pictures' bytes.",
             show_default=False,
         ),
     ],
@@ -82,7 +82,7 @@ def predict(
     processes: Processes = 1,
     device: Device = "auto",
 ) -> None:
-    """Tag images. Without a tagger, the ready one is used, which comes with Tagloom.
+    """Tag images. Without a tagger, the ready one is used, which comes with Tagloom; with --labels, tagloom:any.
 
     Example: tagloom predict runs/first photos --out tags.csv
 

@@ -30,8 +30,8 @@ def review(
         list[str],
         typer.Argument(
             metavar="[RUN] TABLE|PHOTOS...",
-            help="A tagger folder or hf-hub:owner/name, or nothing for the ready tagger; then a label table, a folder "
-            "of photos, or photos.",
+            help="A tagger folder, tagloom:any or hf-hub:owner/name, or nothing for the ready tagger; then a label "
+            "table, a folder of photos, or photos.",
             show_default=False,
         ),
     ],

@@ -15,7 +15,8 @@ def serve(
         list[str] | None,
         typer.Argument(
             metavar="[RUN...]",
-            help="Tagger folders or hf-hub:owner/name; nothing for the ready tagger. Several are shown side by side.",
+            help="Tagger folders, tagloom:any or hf-hub:owner/name; nothing for the ready tagger. Several are shown "
+            "side by side.",
             show_default=False,
         ),
     ] = None,

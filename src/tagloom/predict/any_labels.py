@@ -19,10 +19,10 @@ from tagloom.files import is_file
 from tagloom.labels.groups import group_classes, lay_out
 from tagloom.predict.engine import PictureNetwork, WordNetwork
 from tagloom.tagger.spec import VOCABULARY_FILE, WORDS_FILE, TaggerSpec, WordForm
-from tagloom.wording import listed, shown
+from tagloom.wording import listed
 from tagloom.words import encode_labels
 from tagloom.words.sources import PACKAGES, is_vector_file
-from tagloom.words.spelling import readable
+from tagloom.words.spelling import folded, forms_of, with_nearest
 from tagloom.words.vector_files import LabelVectors, read_vectors
 
 SAME_VECTOR = 1e-3  # the most by which two encodings of a label by the same source may differ
@@ -96,9 +96,9 @@ class LabelScorer:
                 f"{self.vocabulary}: its vectors have {vectors.shape[1]} values, and those of the classes "
                 f"{self.own.vectors.shape[1]}. Take both from one export."
             )
-        row_of = {readable(word).casefold(): row for row, word in enumerate(words)}
-        rows = {label: row_of.get(readable(label).casefold()) for label in labels}
-        return {label: vectors[row] for label, row in rows.items() if row is not None}
+        row_of = {folded(word): row for row, word in enumerate(words)}
+        found = {label: next((row_of[form] for form in forms_of(label) if form in row_of), None) for label in labels}
+        return {label: vectors[row] for label, row in found.items() if row is not None}
 
     def _encoded(self, labels: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Give the vectors that the source has for labels."""
@@ -109,8 +109,10 @@ class LabelScorer:
         except MissingExtraError as error:
             if self.vocabulary is None:
                 raise
+            near = with_nearest(labels, read_vectors(self.vocabulary).labels)
             raise WordError(
-                f"{listed(map(shown, labels))}: not among the words that come with this tagger, and {error}"
+                f"{listed(near.values())}: not among the words that come with this tagger. Leave them out, or encode "
+                f"them: {error}"
             ) from error
         own = self.own.vectors[0]
         if vectors[0].shape != own.shape or np.abs(vectors[0] - own).max() > SAME_VECTOR:
@@ -119,6 +121,16 @@ class LabelScorer:
                 "source. Name the one that it was trained with (--words)."
             )
         return dict(zip(labels, vectors[1:], strict=True))
+
+
+def trained_names(labels: Sequence[str], classes: Sequence[str]) -> list[str]:
+    """Give labels as the classes among them are spelt, whatever their case and with underscores or spaces.
+
+    >>> trained_names(["Dining_Table", "wedding"], ["dining table"])
+    ['dining table', 'wedding']
+    """
+    known, spelt = set(classes), {folded(name): name for name in reversed(classes)}
+    return [label if label in known else spelt.get(folded(label), label) for label in labels]
 
 
 def read_label_scorer(

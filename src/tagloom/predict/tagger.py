@@ -17,7 +17,7 @@ from tagloom.data.reading import Encoded, Source, Stop, compute_on_pictures, pic
 from tagloom.data.transforms import seen_box
 from tagloom.errors import ImageError, MissingExtraError, TaggerError
 from tagloom.hub import HUB_PREFIX, split_hub_name
-from tagloom.predict.any_labels import LabelScorer, WordQueries, read_label_scorer
+from tagloom.predict.any_labels import LabelScorer, WordQueries, read_label_scorer, trained_names
 from tagloom.predict.engine import PictureNetwork, open_engine
 from tagloom.predict.explanation import Explanation, normalised, open_to_show
 from tagloom.predict.heat_maps import check_method, raw_maps
@@ -114,8 +114,8 @@ class Tagger:
     def with_labels(self, labels: Sequence[str]) -> "Tagger":
         """Give a tagger for other labels, trained or not, in any number and order. It takes word queries to do this.
 
-        A trained label keeps its threshold and calibration. Others get the median threshold and the calibration that
-        all labels share. A label given twice counts once.
+        A trained label, however it is written, keeps its threshold and calibration. Others get the median threshold and
+        the calibration that all labels share. A label given twice counts once.
         """
         if isinstance(labels, str):
             raise TaggerError(f"labels must be a list of names, found the text {shown(labels)}.")
@@ -138,11 +138,12 @@ class Tagger:
                 f"{known}. A tagger with word queries scores any label: {ANY_WORD}, which comes with Tagloom, or "
                 "one of your own (tagloom train … --recipe quick-words)."
             )
+        meant = trained_names(names, self.classes)
         limits = dict(zip(self.classes, self.spec.threshold_row().tolist(), strict=True))
         usual = float(np.median(list(limits.values())))
-        thresholds = tuple(limits.get(name, usual) for name in names)
-        calibration = self.spec.calibration and self.spec.calibration.of_labels(self.classes, names)
-        counts = self.spec.held_out and self.spec.held_out.of_labels(self.classes, names)
+        thresholds = tuple(limits.get(name, usual) for name in meant)
+        calibration = self.spec.calibration and self.spec.calibration.of_labels(self.classes, meant)
+        counts = self.spec.held_out and self.spec.held_out.of_labels(self.classes, meant)
         learned = dict(zip(self.classes, self.spec.training_positives, strict=False))
         spec = replace(
             self.spec,
@@ -150,10 +151,10 @@ class Tagger:
             thresholds=thresholds,
             calibration=calibration,
             held_out=counts,
-            training_positives=tuple(learned.get(name, 0) for name in names) if learned else (),
+            training_positives=tuple(learned.get(name, 0) for name in meant) if learned else (),
             words=None,
         )
-        network = self._label_scorer.for_labels(names)
+        network = self._label_scorer.for_labels(meant)
         made = Tagger(
             spec, network, self.engine, self._label_scorer, name=self.name, insides=self._insides, stop=self._stop
         )
@@ -209,13 +210,14 @@ class Tagger:
         """Give the word vectors of its labels, (N, d_w), for a tagger with word queries."""
         if self._label_scorer is None:
             raise TaggerError(f"this tagger (head '{self.spec.head}') has no word queries.")
-        return self._label_scorer.vectors_of(self.classes)
+        return self._label_scorer.vectors_of(trained_names(self.classes, self._trained.classes))
 
     def _queries(self) -> list[WordQueries] | None:
         """Give the words of its labels as they are asked for; None without word queries."""
         if self._label_scorer is None:
             return None
-        return self._label_scorer.queries(None if self._trained is self else self.classes)
+        asked = None if self._trained is self else trained_names(self.classes, self._trained.classes)
+        return self._label_scorer.queries(asked)
 
     @property
     def pictures_at_once(self) -> int:
@@ -357,6 +359,8 @@ def find_folder(name: str | os.PathLike[str] | None = None) -> Path:
         return ready_folder()
     if name == ANY_WORD:
         return any_word_folder()
+    if str(name).startswith(ANY_WORD.partition(":")[0] + ":") and not Path(name).exists():
+        raise TaggerError(f"{shown(str(name))}: no tagger of this name comes with Tagloom. Did you mean {ANY_WORD}?")
     return _from_hub(str(name)) if str(name).startswith(HUB_PREFIX) else Path(name)
 
 

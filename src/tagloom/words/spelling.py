@@ -1,5 +1,6 @@
 """How labels are spelt: as readable text, and the nearest known spelling of one that is not found."""
 
+import unicodedata
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
@@ -13,6 +14,30 @@ def readable(label: str) -> str:
     'fire hydrant'
     """
     return " ".join(label.replace("_", " ").split())
+
+
+def folded(label: str) -> str:
+    """Write a label in lower case, without accents and hyphens, for comparing.
+
+    >>> folded("Café_au-lait")
+    'cafe au lait'
+    """
+    plain = unicodedata.normalize("NFKD", readable(label.replace("-", " ")).casefold())
+    return "".join(letter for letter in plain if not unicodedata.combining(letter))
+
+
+def forms_of(label: str) -> list[str]:
+    """List how a word list may spell a label: folded, and in the singular.
+
+    >>> forms_of("Palm trees"), forms_of("glass")
+    (['palm trees', 'palm tree'], ['glass'])
+    """
+    whole = folded(label)
+    endings = (("s", ""), ("es", ""), ("ies", "y"), ("ves", "f"))
+    plural = whole.endswith("s") and not whole.endswith("ss")
+    return [whole, *(whole.removesuffix(end) + instead for end, instead in endings if plural and whole.endswith(end))][
+        :3
+    ]
 
 
 def with_nearest(words: Collection[str], known: Iterable[str]) -> dict[str, str]:
