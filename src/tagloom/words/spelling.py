@@ -29,15 +29,13 @@ def folded(label: str) -> str:
 def forms_of(label: str) -> list[str]:
     """List how a word list may spell a label: folded, and in the singular.
 
-    >>> forms_of("Palm trees"), forms_of("glass")
-    (['palm trees', 'palm tree'], ['glass'])
+    >>> forms_of("Cherries"), forms_of("glass")
+    (['cherries', 'cherrie', 'cherri', 'cherry'], ['glass'])
     """
     whole = folded(label)
     endings = (("s", ""), ("es", ""), ("ies", "y"), ("ves", "f"))
     plural = whole.endswith("s") and not whole.endswith("ss")
-    return [whole, *(whole.removesuffix(end) + instead for end, instead in endings if plural and whole.endswith(end))][
-        :3
-    ]
+    return [whole, *(whole.removesuffix(end) + instead for end, instead in endings if plural and whole.endswith(end))]
 
 
 def with_nearest(words: Collection[str], known: Iterable[str]) -> dict[str, str]:

@@ -13,7 +13,14 @@ from tagloom.data.table import LabelTable
 
 COUNT = 23
 # Shards need the extra `parquet`; in the small install only tars are tables.
-SHARDS = ["test_addresses.py", "test_hostile_shards.py", "test_hostile_text.py", "test_packing.py", "test_shards.py"]
+SHARDS = [
+    "test_addresses.py",
+    "test_footer.py",
+    "test_hostile_shards.py",
+    "test_hostile_text.py",
+    "test_packing.py",
+    "test_shards.py",
+]
 collect_ignore = SHARDS if find_spec("pyarrow") is None else []
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from tagloom.data.packed.footer import check_levels, read_footer
 from tagloom.data.packed.places import open_shard
 from tagloom.errors import DataError, MissingExtraError
 from tagloom.wording import first_line, listed, shown
@@ -28,7 +29,11 @@ def open_parquet(place: str, what: str = "Reading Parquet", **options: Any) -> I
     with ExitStack() as stack:
         try:
             stream = stack.enter_context(open_shard(place))
+            footer = read_footer(stream)
+            stream.seek(0)
             file = stack.enter_context(parquet.ParquetFile(stream, **options))
+            columns = [file.schema.column(index) for index in range(file.metadata.num_columns)]
+            check_levels(place, footer, [(leaf.max_repetition_level, leaf.max_definition_level) for leaf in columns])
         except FileNotFoundError as error:
             raise DataError(f"{place}: no such file.") from error
         except DataError:
