@@ -25,9 +25,9 @@ from imagenet_words import MIN_POSITIVES, VAGUE
 from tagloom.data import load_table
 from tagloom.data.pair_counts import pairs_per_class, unknown_per_class
 from tagloom.data.table import LabelTable
+from tagloom.words.spelling import forms_of
 from wordnet import KINDS, WordNet
 
-PLURALS = (("s", ""), ("es", ""), ("ies", "y"), ("ves", "f"))
 AS_THEY_ARE = {  # plurals that mean something else than their singular, or have none
     *("binoculars", "chips", "clothes", "fries", "glasses", "greens", "headphones", "jeans", "pants", "scissors"),
     *("shorts", "sprinkles", "stairs", "sunglasses"),
@@ -160,9 +160,8 @@ def things_in(caption: str, wordnet: WordNet) -> set[str]:
 
 def singular(word: str, wordnet: WordNet) -> str | None:
     """Give the singular of a noun whose usual meaning can be seen; None for any other word."""
-    plural = word.endswith("s") and not word.endswith("ss") and word not in AS_THEY_ARE
-    candidates = [word.removesuffix(end) + instead for end, instead in PLURALS if plural and word.endswith(end)]
-    candidates = [wordnet.irregular[word]] if word in wordnet.irregular else [*candidates, word]
+    candidates = [word] if word in AS_THEY_ARE else [*forms_of(word)[1:], word]
+    candidates = [wordnet.irregular[word]] if word in wordnet.irregular else candidates
     return next((candidate for candidate in candidates if is_visible(candidate, wordnet)), None)
 
 
